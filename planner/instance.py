@@ -1,0 +1,139 @@
+"""A problem with everything that it refers to, its decision space and its two costs: what every solver works on."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner import catalog
+from planner.algebra.expressions import Expression, power, product
+from planner.errors import InputError
+from planner.physics import memory, step
+from planner.physics.decisions import build_space, chosen_precisions
+from planner.physics.setting import PRECISIONS, Setting, links_of, usable_memory
+from planner.schema.base import read_toml, validate
+from planner.schema.problem import Problem
+
+if TYPE_CHECKING:
+    from planner.algebra.space import Space
+    from planner.schema.cluster import Cluster
+    from planner.schema.hardware import Hardware
+    from planner.schema.model import Model
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A resolved problem. ``origin`` names its file in messages."""
+
+    problem: Problem
+    model: Model
+    hardware: Hardware
+    cluster: Cluster
+    setting: Setting
+    space: Space
+    origin: str
+
+    @cached_property
+    def step_time(self) -> Expression:
+        """Time of one training step, s."""
+        return step.step_time(self.setting)
+
+    @cached_property
+    def peak_memory(self) -> Expression:
+        """Bytes on the fullest accelerator."""
+        return memory.peak(self.setting)
+
+    @cached_property
+    def objective(self) -> Expression:
+        """What is minimised: the step time, for one sequence where the global batch is free."""
+        if "global_batch" in self.space.owner:
+            return product(self.step_time, power("global_batch", -1))
+        return self.step_time
+
+    @property
+    def model_flop(self) -> float:
+        """FLOP that one sequence needs without recomputation."""
+        return step.model_flop(self.setting)
+
+
+def load(reference: str, overrides: list[str] | None = None) -> Instance:
+    """The instance that ``reference`` names (a file or a catalogue name), with ``key=value`` overrides applied.
+
+    Raises `InputError` with every problem found.
+    """
+    path = catalog.locate("problem", reference)
+    document = read_toml(path)
+    for override in overrides or []:
+        apply_override(document, override)
+    return resolve(validate(Problem, document, str(path)), str(path), path.parent)
+
+
+def resolve(problem: Problem, origin: str = "problem", folder: Path | None = None) -> Instance:
+    """The instance of ``problem``; relative references in it are looked up beside ``folder``."""
+    problems: list[str] = []
+
+    def attempt(loader: Any, reference: str) -> Any:
+        try:
+            return loader(reference, folder)
+        except InputError as error:
+            problems.extend(f"{origin}: {line}" for line in error.problems)
+            return None
+
+    model = attempt(catalog.load_model, problem.model)
+    cluster = attempt(catalog.load_cluster, problem.cluster)
+    hardware = attempt(catalog.load_hardware, cluster.accelerator) if cluster else None
+    if problems:
+        raise InputError(problems)
+    peak = hardware.peak_tflop_per_s
+    sixteen_bit = "bf16" if peak.bf16 else "fp16"
+    names = chosen_precisions(problem, lambda name: getattr(peak, name, None) is not None, sixteen_bit, origin)
+    setting = Setting(
+        model=model,
+        hardware=hardware,
+        links=links_of(cluster),
+        sequence=problem.training.sequence_length,
+        assumptions=problem.assumptions,
+        precisions=tuple(PRECISIONS[name] for name in names),
+        capacity=usable_memory(hardware, problem.limits, problem.assumptions),
+    )
+    space = build_space(problem, setting, cluster.accelerators, origin)
+    return Instance(problem, model, hardware, cluster, setting, space, origin)
+
+
+#: Where ``--set tp=8`` goes; any other key is a dotted path in the problem file.
+_SECTIONS = ("decisions", "training", "assumptions", "limits", "placement")
+
+
+def apply_override(document: dict[str, Any], override: str) -> None:
+    """Set ``key=value`` in a problem document; a bare key is looked up among the sections' keys."""
+    key, separator, text = override.partition("=")
+    key = key.strip()
+    if not separator or not key:
+        raise InputError(f"--set {override}: is not of the form key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    path = key.split(".")
+    if len(path) == 1:
+        path = [*_section_of(key, override), key]
+    target = document
+    for step_name in path[:-1]:
+        target = target.setdefault(step_name, {})
+        if not isinstance(target, dict):
+            raise InputError(f"--set {override}: {step_name} is not a table")
+    target[path[-1]] = value
+
+
+def _section_of(key: str, override: str) -> list[str]:
+    if key in Problem.model_fields:
+        return []
+    for section in _SECTIONS:
+        annotation: Any = Problem.model_fields[section].annotation
+        if key in annotation.model_fields:
+            return [section]
+    known = sorted(name for section in _SECTIONS for name in Problem.model_fields[section].annotation.model_fields)  # type: ignore[union-attr]
+    raise InputError(f"--set {override}: {key!r} is not a known key; known: {', '.join(known)}")

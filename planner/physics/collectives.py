@@ -1,0 +1,164 @@
+"""Time of communication: latency plus bytes over bandwidth, tier by tier; seconds.
+
+A group of size n is split over the tiers, n = n_0 n_1 ...; its collective runs hierarchically: on tier k, n_k members
+exchange what the tiers below have left, 1 / (n_0 ... n_(k-1)) of the volume. Latencies count log2 n_k rounds, as of trees
+and of recursive halving: what libraries choose when messages are small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.algebra.expressions import Array, Expression, Factor, choice, largest, power, term, total
+from planner.algebra.units import SECOND
+from planner.physics.compute import BF16, SEQUENCE_SHARD
+from planner.physics.setting import Recompute, Setting
+
+RING_SOURCE = "ring: (n-1)/n of the volume (Thakur, Rabenseifner and Gropp 2005), hierarchical over tiers"
+
+
+ROUNDS_SOURCE = "recursive doubling and halving (Thakur, Rabenseifner and Gropp 2005)"
+
+
+def placed(degree: str, tier: int) -> str:
+    """The column that holds the part of ``degree`` on ``tier``."""
+    return f"{degree}_{tier}"
+
+
+def ring_share(column: str) -> Factor:
+    """``(n - 1) / n``."""
+    return Factor(f"({column}-1)/{column}", (column,), lambda value: (value - 1.0) / value)
+
+
+def others(column: str) -> Factor:
+    """``n - 1``."""
+    return Factor(f"{column}-1", (column,), lambda value: value - 1.0)
+
+
+def crosses(column: str) -> Factor:
+    """1 where the group leaves its own unit on this tier, else 0."""
+    return Factor(f"[{column}>1]", (column,), lambda value: (value > 1) * 1.0)
+
+
+def rounds(column: str) -> Factor:
+    """``log2 n``."""
+    return Factor(f"log2 {column}", (column,), lambda value: np.log2(np.maximum(value, 1.0)))
+
+
+def inner_shards(degree: str, tier: int) -> tuple[Factor, ...]:
+    """``1 / (n_0 ... n_(tier-1))``: what the tiers below leave of the volume."""
+    return tuple(power(placed(degree, inner), -1) for inner in range(tier))
+
+
+def ring(setting: Setting, degree: str, name: str, volume: float, repeats: float, *factors: Factor) -> list[Expression]:
+    """``repeats`` reduce-scatters or all-gathers of ``volume`` bytes times ``factors``, over ``degree``'s group."""
+    return [
+        term(name, SECOND, repeats * volume / link.bandwidth, ring_share(placed(degree, tier)),
+             *inner_shards(degree, tier), *factors, source=RING_SOURCE)
+        for tier, link in enumerate(setting.links)
+    ]  # fmt: skip
+
+
+def latencies(setting: Setting, degree: str, name: str, repeats: float, *events: Factor) -> list[Expression]:
+    """Latency of ``repeats`` times ``events`` collectives over ``degree``'s group: log2 n_k rounds on each tier."""
+    return [
+        term(name, SECOND, repeats * link.latency, rounds(placed(degree, tier)), *events, source=ROUNDS_SOURCE)
+        for tier, link in enumerate(setting.links)
+    ]
+
+
+def tensor_parallel(setting: Setting, moe: bool) -> list[Expression]:
+    """All-gathers and reduce-scatters around the sharded products of a layer, in one micro-batch, not hidden.
+
+    Each pair moves the hidden state of the micro-batch, 2 (n-1)/n of it (Korthikanti et al. 2022, arXiv 2205.05198,
+    section 4.2.2); a dense layer has two pairs forward and two backward, a mixture layer one for attention and one for
+    shared experts, full recomputation adds the forward ones. Without sequence parallelism the all-reduce moves the same.
+    """
+    model = setting.model
+    pairs = 2 if not moe or (model.moe and model.moe.d_shared) else 1
+    calls = choice("recompute", {Recompute.NONE: 1.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 1.5}, "tp passes/2")
+    exposed = 1.0 - setting.assumptions.tp_overlap
+    volume = BF16 * setting.sequence * model.d_model
+    name = "tensor-parallel communication"
+    return [
+        *ring(setting, "tp", name, volume, exposed * 4 * pairs, power("micro_batch"), power("cp", -1), calls),
+        *latencies(setting, "tp", "tensor-parallel latency", 4 * pairs, calls),
+    ]
+
+
+def context_parallel(setting: Setting, core: Expression) -> Expression:
+    """Attention core with the ring exchange of keys and values that it hides: the longer of the two.
+
+    Each of cp - 1 steps sends the local keys and values forward, and them and their gradients backward (Liu et al.,
+    Ring Attention, arXiv 2310.01889); the slowest tier that the ring crosses sets the pace.
+    """
+    model = setting.model
+    if model.mla is None:
+        width = 2.0 * model.head_dim * model.kv_heads
+        kv_heads = model.kv_heads
+    else:
+        width = model.heads * (model.mla.qk_nope_dim + model.mla.qk_rope_dim + model.mla.v_head_dim)
+        kv_heads = model.heads
+    share = Factor("key-value shard", ("tp",), lambda tp: np.maximum(1.0 / tp, 1.0 / kv_heads))
+    passes = choice("recompute", {Recompute.NONE: 3.0, Recompute.SELECTIVE: 3.0, Recompute.FULL: 4.0}, "cp passes")
+    steps = ring_share("cp")  # cp - 1 steps of 1/cp of the sequence each
+    volume = BF16 * setting.sequence * width
+    exchanges = [
+        term("context-parallel communication", SECOND, volume / link.bandwidth, power("micro_batch"), steps,
+             crosses(placed("cp", tier)), share, passes, source="ring attention, arXiv 2310.01889")
+        for tier, link in enumerate(setting.links)
+    ]  # fmt: skip
+    return largest("attention core", [core, *exchanges])
+
+
+def expert_parallel(setting: Setting) -> list[Expression]:
+    """Dispatch and combine of a mixture layer in one micro-batch: all-to-all over ep, all-gather over etp, not hidden.
+
+    A rank sends each of its micro_batch s / (cp tp) tokens to top_k experts; with uniform routing (n_k - 1) / n_k of what
+    stays within the tiers above k crosses tier k. Links of different tiers work at once. Forward and backward each
+    dispatch and combine; full recomputation repeats the forward.
+    """
+    model, assumptions = setting.model, setting.assumptions
+    assert model.moe is not None
+    exposed = 1.0 - assumptions.ep_overlap
+    routed = setting.sequence * model.moe.top_k * model.d_model * assumptions.expert_imbalance
+    volume = routed * (assumptions.dispatch_bytes + assumptions.combine_bytes)
+    calls = choice("recompute", {Recompute.NONE: 2.0, Recompute.SELECTIVE: 2.0, Recompute.FULL: 3.0}, "ep passes")
+    per_token = (power("micro_batch"), power("cp", -1), power("tp", -1), calls)
+    outermost = len(setting.links) - 1
+    exchanges = []
+    for tier, link in enumerate(setting.links):
+        above = tuple(power(placed("ep", outer), -1) for outer in range(tier + 1, outermost + 1))
+        exchanges.append(
+            term("expert-parallel communication", SECOND, exposed * volume / link.bandwidth,
+                 ring_share(placed("ep", tier)), *above, *per_token, source="uniform all-to-all over nested tiers")
+        )  # fmt: skip
+    waiting = [
+        term("expert-parallel latency", SECOND, 2 * link.latency, rounds(placed("ep", tier)), calls)
+        for tier, link in enumerate(setting.links)
+    ]
+    gathers = []
+    for tier, link in enumerate(setting.links):
+        below = tuple(power(placed("etp", inner)) for inner in range(tier))
+        gathers.append(
+            term("expert-tensor communication", SECOND, exposed * 2 * BF16 * routed / link.bandwidth,
+                 others(placed("etp", tier)), *below, *per_token)
+        )  # fmt: skip
+    return [largest("expert-parallel communication", exchanges), *waiting, *gathers]
+
+
+def pipeline_transfer(setting: Setting) -> Expression:
+    """Activations to the next stage and gradients back, for one micro-batch on one stage: 2 vp messages, not hidden.
+
+    The slowest tier that the pipeline crosses sets the pace. With sequence parallelism only a rank's shard travels.
+    """
+    exposed = 1.0 - setting.assumptions.pp_overlap
+    volume = 2 * BF16 * setting.sequence * setting.model.d_model
+    crossings = []
+    for tier, link in enumerate(setting.links):
+        active = crosses(placed("pp", tier))
+        bytes_time = term("pipeline communication", SECOND, exposed * volume / link.bandwidth, active,
+                          power("micro_batch"), power("cp", -1), SEQUENCE_SHARD, power("vp"))  # fmt: skip
+        latency = term("pipeline latency", SECOND, 2 * link.latency, active, power("vp"))
+        crossings.append(total("pipeline communication", [bytes_time, latency]))
+    return largest("pipeline communication", crossings)

@@ -1,0 +1,170 @@
+"""Which layers each pipeline stage holds, and what follows from it alone.
+
+The layers are cut into ``pp * vp`` consecutive chunks, chunk ``i`` on stage ``i mod pp``. Where the layers do not divide,
+the stages in the middle take one more, since the first also embeds and the last also has the output layer (as Llama 3.1
+405B was trained: 126 layers on 16 stages, 7 on the first and the last, 8 elsewhere).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from planner.algebra.expressions import Array, Factor
+from planner.physics import parameters
+from planner.physics.setting import Schedule
+
+if TYPE_CHECKING:
+    from planner.schema.model import Model
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The content of one stage: dense and mixture layers (MTP modules count as layers), embedding, output layer."""
+
+    dense: int
+    moe: int
+    embeds: bool
+    heads: bool
+
+    @property
+    def layers(self) -> int:
+        """All layers."""
+        return self.dense + self.moe
+
+
+@lru_cache(maxsize=65536)
+def stages(model: Model, pp: int, vp: int) -> tuple[Stage, ...]:
+    """The content of each of the ``pp`` stages with ``vp`` chunks each."""
+    counts = _chunk_sizes(model.layers, pp, vp)
+    moe = _is_moe(model)
+    dense_count, moe_count = [0] * pp, [0] * pp
+    layer = 0
+    for chunk, size in enumerate(counts):
+        for _ in range(size):
+            (moe_count if moe[layer] else dense_count)[chunk % pp] += 1
+            layer += 1
+    if model.mtp_layers:
+        (moe_count if moe[-1] else dense_count)[pp - 1] += model.mtp_layers
+    return tuple(
+        Stage(dense, mixture, stage == 0, stage == pp - 1)
+        for stage, (dense, mixture) in enumerate(zip(dense_count, moe_count, strict=True))
+    )
+
+
+def busiest(model: Model, pp: int, vp: int) -> Stage:
+    """The stage with the most layers by their active parameters, embedding and output layer apart."""
+    return max(stages(model, pp, vp), key=lambda stage: stage.dense * _dense_work(model) + stage.moe * _moe_work(model))
+
+
+def first(model: Model, pp: int, vp: int) -> Stage:
+    """The first stage."""
+    return stages(model, pp, vp)[0]
+
+
+def second(model: Model, pp: int, vp: int) -> Stage:
+    """The second stage, or the first where there is one only."""
+    return stages(model, pp, vp)[min(1, pp - 1)]
+
+
+def last(model: Model, pp: int, vp: int) -> Stage:
+    """The last stage."""
+    return stages(model, pp, vp)[-1]
+
+
+def stage_factor(model: Model, label: str, function: Callable[[int, int], float]) -> Factor:
+    """A factor of ``(pp, vp)`` from a scalar ``function``, computed once for each distinct pair."""
+    cached = lru_cache(maxsize=65536)(function)
+
+    def values(pp: Array, vp: Array) -> Array:
+        pairs, inverse = np.unique(pp * 65536.0 + vp, return_inverse=True)
+        table = [cached(int(pair // 65536), int(pair % 65536)) for pair in pairs]
+        return np.array(table, dtype=float)[inverse]
+
+    return Factor(label, ("pp", "vp"), values)
+
+
+def dense_parameters(model: Model, stage: Stage, pp: int) -> float:
+    """Elements of a stage that tensor parallelism shards: all but the routed experts."""
+    shared = parameters.attention(model) + parameters.norms(model) + model.extra_parameters_per_layer
+    count = stage.layers * shared + stage.dense * parameters.dense_mlp(model)
+    if model.moe is not None:
+        count += stage.moe * (parameters.shared_experts(model) + parameters.router(model))
+    embedding, head = parameters.embedding(model), parameters.head(model)
+    if stage.embeds:
+        count += embedding + model.extra_parameters
+    if stage.heads and not (model.tied_embeddings and pp == 1):
+        count += head or model.vocab * model.d_model  # a tied head has a copy of its own when it is apart
+        count += model.d_model
+    return float(count)
+
+
+def expert_parameters(model: Model, stage: Stage) -> float:
+    """Elements of a stage in routed experts."""
+    if model.moe is None:
+        return 0.0
+    return float(stage.moe * model.moe.experts * parameters.routed_expert(model))
+
+
+def bubble_slots(schedule: int, pp: int, vp: int) -> float:
+    """Idle time of a step, in units of one micro-batch's forward and backward pass on one stage.
+
+    GPipe and 1F1B: pp - 1; interleaved: (pp - 1) / vp (Narayanan et al. 2021, arXiv 2104.04473, section 2.2); ZB-H1: a
+    third of 1F1B's, with forward, input-gradient and weight-gradient passes of equal length (Qi et al., arXiv 2401.10241).
+    """
+    if schedule == Schedule.INTERLEAVED:
+        return (pp - 1) / vp
+    return (pp - 1) / 3 if schedule == Schedule.ZERO_BUBBLE else float(pp - 1)
+
+
+def in_flight(schedule: int, pp: int, vp: int, stage: int) -> float:
+    """Most micro-batches whose activations a stage holds, in units of the whole stage; infinite: all of the step.
+
+    1F1B and ZB-H1: pp - stage; interleaved: (2 (pp - stage - 1) + (vp - 1) pp + 1) / vp chunks (Megatron-LM's warm-up
+    count plus the one at work).
+    """
+    if schedule == Schedule.GPIPE:
+        return float("inf") if pp > 1 else 1.0
+    if schedule == Schedule.INTERLEAVED:
+        return (2 * (pp - stage - 1) + (vp - 1) * pp + 1) / vp
+    return float(pp - stage)
+
+
+def _chunk_sizes(layers: int, pp: int, vp: int) -> list[int]:
+    base, extra = divmod(layers, pp * vp)
+    sizes = [base] * (pp * vp)
+    preference = [*range(1, pp - 1), 0, pp - 1] if pp > 1 else [0]
+    if pp == 2:
+        preference = [0, 1]
+    order = [stage + pp * chunk for chunk in range(vp) for stage in preference]
+    for place in order[:extra]:
+        sizes[place] += 1
+    return sizes
+
+
+@lru_cache(maxsize=1024)
+def _is_moe(model: Model) -> tuple[bool, ...]:
+    moe = model.moe
+    if moe is None:
+        return (False,) * model.layers
+    return tuple(
+        layer >= moe.first_dense_layers and (layer + 1) % moe.layer_step == 0 for layer in range(model.layers)
+    )
+
+
+def _dense_work(model: Model) -> int:
+    return parameters.attention(model) + parameters.dense_mlp(model)
+
+
+def _moe_work(model: Model) -> int:
+    if model.moe is None:
+        return 0
+    return (
+        parameters.attention(model)
+        + parameters.shared_experts(model)
+        + model.moe.top_k * parameters.routed_expert(model)
+    )

@@ -1,0 +1,111 @@
+"""Time of one training step: the pipeline, gradient reduction and the optimizer; seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, power, product, term, total
+from planner.algebra.units import ONE, SECOND
+from planner.physics import collectives, compute, stages, states
+from planner.physics.memory import layers_factor, moe_count
+from planner.physics.setting import Setting
+from planner.physics.states import Pick
+
+
+def step_time(setting: Setting) -> Expression:
+    """``grad_accum`` micro-batches on the slowest stage, the bubble, and what of the gradient reduction is not hidden.
+
+    At most the assumed fraction of the reduction is hidden, and no more of it than one micro-batch's compute lasts:
+    T = bubble + update + max(m t + (1 - f) C, (m - 1) t + C).
+    """
+    slowest = largest(
+        "slowest stage",
+        [
+            stage_time(setting, stages.busiest, embeds=False, heads=False),
+            stage_time(setting, stages.last, embeds=False, heads=True),
+            stage_time(setting, stages.first, embeds=True, heads=False),
+        ],
+    )
+    exposed = 1.0 - setting.assumptions.dp_overlap
+    communication = states.reduction(setting)
+    before_last = Factor("grad_accum-1", ("grad_accum",), lambda value: value - 1.0)
+    bubble = term("bubble", ONE, 1.0, _bubble_factor())
+    idle = product(layers_time(setting, stages.busiest), bubble).named("pipeline bubble")
+    if exposed > 0:
+        hidden_by_fraction: Expression = Sum((product(slowest, power("grad_accum")), product(communication, exposed)))
+    else:
+        hidden_by_fraction = product(slowest, power("grad_accum"))
+    hidden_by_compute = Sum((product(slowest, before_last), communication))
+    busy = largest("", [hidden_by_fraction, hidden_by_compute])
+    return total("step time", [busy, idle, states.update(setting)])
+
+
+def stage_time(setting: Setting, pick: Pick, *, embeds: bool, heads: bool) -> Expression:
+    """One micro-batch, forward and backward, on the picked stage.
+
+    Where there is one stage only, the picked last stage embeds as well.
+    """
+    terms = [layers_time(setting, pick)]
+    if heads:
+        single = Factor("[pp=1]", ("pp",), lambda pp: (pp == 1) * 1.0)
+        terms += [compute.head(setting), product(compute.embedding(setting), single)]
+    if embeds:
+        terms.append(compute.embedding(setting))
+    return total(f"{pick.__name__} stage", terms)
+
+
+def layers_time(setting: Setting, pick: Pick) -> Expression:
+    """The layers of the picked stage for one micro-batch, with the communication inside them and to the next stage."""
+    terms: list[Expression] = []
+    for moe in (False, True):
+        if moe_count(setting, pick, moe):
+            count = layers_factor(setting, pick, moe)
+            terms.append(product(layer_time(setting, moe), count))
+    terms.append(collectives.pipeline_transfer(setting))
+    return total("layers", terms)
+
+
+def layer_time(setting: Setting, moe: bool) -> Expression:
+    """One layer's compute and communication for one micro-batch."""
+    work = compute.layer(setting, moe)
+    assert isinstance(work, Sum)
+    terms: list[Expression] = [
+        collectives.context_parallel(setting, item) if item.name == "attention core" else item for item in work.terms
+    ]
+    terms += collectives.tensor_parallel(setting, moe)
+    if moe:
+        terms += collectives.expert_parallel(setting)
+    return total("layer", terms)
+
+
+def _bubble_factor() -> Factor:
+    def slots(pp: Array, vp: Array, schedule: Array) -> Array:
+        keys, inverse = np.unique(np.stack([pp, vp, schedule]), axis=1, return_inverse=True)
+        table = [stages.bubble_slots(int(kind), int(p), int(v)) for p, v, kind in keys.T]
+        return np.array(table)[inverse.reshape(-1)]
+
+    return Factor("bubble slots", ("pp", "vp", "schedule"), slots)
+
+
+def model_flop(setting: Setting) -> float:
+    """FLOP that one sequence needs, without recomputation: products of active weights and causal attention, three passes.
+
+    6 FLOP an active weight and token (Narayanan et al. 2021, appendix), embedding look-up excluded, plus three times
+    the forward attention core.
+    """
+    model = setting.model
+    weights = 0.0
+    for stage in stages.stages(model, 1, 1):
+        for moe, count in ((False, stage.dense), (True, stage.moe)):
+            if count:
+                layer = sum(inner * outer for inner, outer, _ in compute.product_shapes(model, moe))
+                if moe:
+                    assert model.moe is not None
+                    matrices = 3 if model.gated_mlp else 2
+                    layer += model.d_model * (model.moe.experts + matrices * model.moe.top_k * model.moe.d_expert)
+                weights += count * layer
+    weights += (1 + model.mtp_layers) * model.d_model * model.vocab + 2 * model.mtp_layers * model.d_model**2
+    layers = model.layers + model.mtp_layers
+    return 6.0 * weights * setting.sequence + 3.0 * layers * compute.attention_flop(setting)
+
+

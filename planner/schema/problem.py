@@ -1,0 +1,129 @@
+"""A planning problem: a model, a cluster, how it is to be trained, and which decisions are free."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from planner.schema.base import Strict
+from planner.schema.hardware import Fraction, NonNegative, Positive
+from planner.schema.model import Count, Number
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Range(Strict):
+    """An inclusive range of whole numbers; either end may be open."""
+
+    min: Number | None = None
+    max: Count | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"contradictory limits: min = {self.min} exceeds max = {self.max}")
+        return self
+
+    def admits(self, value: int) -> bool:
+        """Whether ``value`` lies in the range."""
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
+
+#: How a whole-number decision is restricted: one value, a list of values, or a range.
+Selection = Annotated[int, Field(ge=0)] | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | Range
+Switch = bool | Annotated[list[bool], Field(min_length=1)]
+
+Recompute = Literal["none", "selective", "full"]
+Precision = Literal["bf16", "fp16", "fp8"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
+
+
+class Decisions(Strict):
+    """Restrictions of the decisions; what is not named is free."""
+
+    tp: Selection | None = None
+    sequence_parallel: Switch | None = None
+    cp: Selection | None = None
+    pp: Selection | None = None
+    vp: Selection | None = None
+    schedule: Schedule | list[Schedule] | None = None
+    dp: Selection | None = None
+    ep: Selection | None = None
+    etp: Selection | None = None
+    edp: Selection | None = None
+    replicas: Selection | None = None  # HSDP: groups that each hold all shards; 1 is plain ZeRO / FSDP
+    micro_batch: Selection | None = None
+    grad_accum: Selection | None = None
+    zero: Selection | None = None
+    recompute: Recompute | list[Recompute] | None = None
+    precision: Precision | list[Precision] | None = None
+
+
+class Placement(Strict):
+    """A degree's split over the cluster's tiers, innermost first; what is not named is free."""
+
+    tp: list[Count] | None = None
+    cp: list[Count] | None = None
+    dp: list[Count] | None = None
+    pp: list[Count] | None = None
+    ep: list[Count] | None = None
+    etp: list[Count] | None = None
+
+
+class Training(Strict):
+    """What one step trains on."""
+
+    gpus: Count | Annotated[list[Count], Field(min_length=1)] | Range | None = None  # None: the whole cluster
+    global_batch: Count | Annotated[list[Count], Field(min_length=1)] | Range  # sequences in a step
+    sequence_length: Count
+    tokens: Positive | None = None  # of the whole run, for the time to train
+
+
+class Assumptions(Strict):
+    """What the training framework does. Fractions are of the communication that compute hides."""
+
+    attention: Literal["fused", "unfused"] = "fused"
+    folding: bool = True  # experts may use tensor ranks (parallel folding); false: ep divides dp x cp and etp = tp
+    tp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    ep_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    pp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.5
+    dp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.8
+    expert_imbalance: Annotated[float, Field(ge=1)] = 1.0  # load of the busiest expert rank over the mean
+    gradient_bytes: Literal[2, 4] = 4  # held and reduced per parameter
+    optimizer_bytes: Positive = 12.0  # per parameter: fp32 master copy and two Adam moments
+    dispatch_bytes: Positive = 2.0  # per element sent to an expert
+    combine_bytes: Positive = 2.0  # per element sent back
+    fragmentation: Annotated[float, Field(ge=0, lt=1)] = 0.04  # of device memory that the allocator cannot use
+
+
+class Limits(Strict):
+    """Bounds beyond the cluster's own."""
+
+    memory_gib: NonNegative | None = None  # per accelerator, instead of the accelerator's own
+    memory_fraction: Fraction = 1.0  # of it that may be used
+
+
+class Problem(Strict):
+    """One instance: find the best plan for ``model`` on ``cluster``."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    name: Name
+    description: str = ""
+    source: str = ""
+    model: Name
+    cluster: Name
+    training: Training
+    decisions: Decisions = Decisions()
+    placement: Placement = Placement()
+    assumptions: Assumptions = Assumptions()
+    limits: Limits = Limits()
+
+
+def admitted(selection: Any, value: int) -> bool:
+    """Whether a `Selection` (or none) admits ``value``."""
+    if selection is None:
+        return True
+    if isinstance(selection, Range):
+        return selection.admits(value)
+    return value in selection if isinstance(selection, list) else value == selection
