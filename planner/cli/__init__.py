@@ -1,0 +1,1 @@
+"""The command line. Nothing here imports numpy, pandas, pydantic or pyomo before a command needs it."""

@@ -55,24 +55,60 @@ def validate(record: type[Record], document: Any, origin: str) -> Record:
     try:
         return record.model_validate(document)
     except ValidationError as error:
-        raise InputError([_describe(origin, problem) for problem in error.errors()]) from None
+        raise InputError(_lines(origin, error.errors())) from None
+
+
+def _lines(origin: str, problems: list[Any]) -> list[str]:
+    """A value that may have one of several shapes fails as each: only the nearest shape's problems are shown."""
+    values: dict[tuple[int | str, ...], list[Any]] = {}
+    for problem in problems:
+        values.setdefault(problem["loc"][: _depth(problem)], []).append(problem)
+    return [_describe(origin, problem) for group in values.values() for problem in _nearest(group)]
+
+
+def _depth(problem: Any) -> int:
+    """How many steps of a problem's location come before pydantic's name of a branch of a union."""
+    steps = problem["loc"]
+    return next((place for place in range(len(steps)) if _is_branch(problem, place)), len(steps))
+
+
+def _is_branch(problem: Any, place: int) -> bool:
+    """Whether a step of a problem's location is pydantic's name of a branch; known keys are lower-case words."""
+    step = problem["loc"][place]
+    if isinstance(step, int) or (problem["type"] == "extra_forbidden" and place == len(problem["loc"]) - 1):
+        return False
+    return step in ("bool", "int", "str") or not (step.isidentifier() and step.islower())
+
+
+def _nearest(problems: list[Any]) -> list[Any]:
+    """The problems of the shape that got furthest: inside the value rather than with its type, else the first."""
+
+    def rank(problem: Any) -> tuple[int, bool]:
+        wrong_type = (
+            problem["type"].endswith(("_type", "_error", "int_from_float")) and problem["type"] != "value_error"
+        )
+        return len(_steps(problem)), not wrong_type
+
+    best = max(problems, key=rank)
+    depth = _depth(best) + 1
+    return [problem for problem in problems if problem["loc"][:depth] == best["loc"][:depth]]
+
+
+def _steps(problem: Any) -> list[int | str]:
+    return [step for place, step in enumerate(problem["loc"]) if not _is_branch(problem, place)]
 
 
 def _describe(origin: str, problem: Any) -> str:
     parts: list[str] = []
-    for step in problem["loc"]:
-        if isinstance(step, int):
-            parts.append(f"[{step}]")
-        elif "[" not in step and "function-" not in step:  # pydantic's names of union branches say nothing
-            parts.append(f".{step}" if parts else step)
-    key = "".join(parts) or "document"
-    kind, given = problem["type"], problem["input"]
+    for step in _steps(problem):
+        parts.append(f"[{step}]" if isinstance(step, int) else f".{step}" if parts else step)
+    key, kind = "".join(parts) or "document", problem["type"]
     if kind == "missing":
         return f"{origin}: {key}: is missing"
     if kind == "extra_forbidden":
         return f"{origin}: {key}: is not a known key"
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{origin}: {key}: {message[0].lower()}{message[1:]}, not {_short(given)}"
+    return f"{origin}: {key}: {message[0].lower()}{message[1:]}, not {_short(problem['input'])}"
 
 
 def _short(value: Any) -> str:

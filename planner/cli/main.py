@@ -1,0 +1,46 @@
+"""The ``planner`` command: its sub-commands, one file each."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from planner import __version__
+from planner.cli import evaluate, listing, show, solve
+from planner.cli.failures import guarded
+
+app = typer.Typer(
+    name="planner",
+    help="Plan how to train large models: the best parallelisation for a model on a cluster, with a proof.\n\n"
+    "Exit codes: 0 done, 1 no plan exists, 2 bad input, 3 stopped by a limit, 70 internal error, 130 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: starts in half the time, and reads well in a pipe
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("solve")(solve.solve)
+app.command("evaluate")(evaluate.evaluate_rows)
+app.command("show")(show.show)
+app.command("list")(listing.list_catalogue)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"planner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of every command; the help text is the application's."""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(guarded(lambda: app(prog_name="planner", standalone_mode=False)))

@@ -1,0 +1,253 @@
+"""Lower bounds of posynomials over a box of the space, from linear-programming duality; no tolerance is trusted.
+
+A monomial's logarithm is linear in the one-hot choices, and so are the relations. For any multipliers ``y`` of the rows,
+
+    z(x) = constant + sum_a g_a(x_a) = zmin + sum_a c_a(x_a) + slack,    c_a >= 0, slack >= 0,
+
+with ``c = g - A'y`` shifted to a least value of 0 on every axis and ``zmin`` collecting the shifts and ``y'b``. The identity
+holds whatever ``y`` is, so a rounding error of the linear program can weaken a bound but not falsify it. The best ``y``
+makes ``zmin`` the relaxation's minimum. Such normal forms bound sums of monomials for every value, and for every pair of
+values, of the axes at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import highspy
+import numpy as np
+
+from planner.milp.highs import quiet_highs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.algebra.expressions import Array
+    from planner.algebra.space import Space
+    from planner.milp.posynomials import Joint, Leaf
+
+    Masks = list[NDArray[np.bool_]]
+
+#: Safety of the floating-point sums above, in logarithms.
+MARGIN = 1e-9
+#: Growths are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
+LARGEST = 60.0
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """``log leaf >= least + sum over axes of costs[axis][value] + remainders``; minus infinity (dead) where it vanishes.
+
+    ``costs`` are full-length tables, at least 0 on the box, +inf outside it and -inf where the leaf vanishes. Each
+    remainder is a joint table, at least 0 on the box.
+    """
+
+    leaf: Leaf
+    least: float
+    costs: dict[int, Array]
+    remainders: tuple[tuple[tuple[int, ...], Array], ...]
+
+
+class Relaxation:
+    """The linear relaxation of a space's relations over a box, re-solved for one leaf after another."""
+
+    def __init__(self, space: Space, masks: Masks) -> None:
+        self.space, self.masks = space, masks
+        self.values = [np.flatnonzero(mask) for mask in masks]
+        self.offsets = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
+        self.columns = int(self.offsets[-1])
+        rows, lower, upper = [], [], []
+        for row in space.rows:
+            dense = np.zeros(self.columns)
+            for name, weights in row.weights.items():
+                place = space.position[name]
+                dense[self._slice(place)] = weights[self.values[place]]
+            if np.any(dense):
+                rows.append(dense)
+                lower.append(row.lower)
+                upper.append(row.upper)
+        self.matrix = np.array(rows).reshape(len(rows), self.columns)
+        self.lower, self.upper = np.array(lower), np.array(upper)
+        self._models: dict[object, _Model] = {}
+
+    def _slice(self, place: int) -> slice:
+        return slice(int(self.offsets[place]), int(self.offsets[place + 1]))
+
+    def normal_form(self, leaf: Leaf) -> NormalForm | None:
+        """The leaf's normal form with the best multipliers; None if it vanishes on the whole box."""
+        objective = np.zeros(self.columns)
+        open_columns = np.ones(self.columns)
+        for place, table in leaf.tables.items():
+            here = table[self.values[place]]
+            dead = here == -np.inf
+            if dead.all():
+                return None
+            objective[self._slice(place)] = np.where(dead, 0.0, here)
+            open_columns[self._slice(place)] = np.where(dead, 0.0, 1.0)
+        key = tuple((joint.label, joint.axes) for joint in leaf.joints)
+        if key not in self._models:
+            self._models[key] = _Model(self, leaf.joints)
+        found = self._models[key].minimise(objective, open_columns)
+        if found is None:
+            return None
+        return self._shifted(leaf, *found)
+
+    def _shifted(
+        self, leaf: Leaf, multipliers: Array, parts: list[list[Array]], rests: list[Array]
+    ) -> NormalForm:
+        """Reduced costs for the multipliers, shifted to a least value of 0 on each axis."""
+        active = multipliers != 0
+        sides = np.where(multipliers > 0, self.lower, self.upper)
+        least = leaf.constant + float(multipliers[active] @ sides[active]) - MARGIN
+        reduced = -(multipliers @ self.matrix) if len(multipliers) else np.zeros(self.columns)
+        for place, table in leaf.tables.items():
+            reduced[self._slice(place)] += table[self.values[place]]
+        for joint, own in zip(leaf.joints, parts, strict=True):
+            for place, part in zip(joint.axes, own, strict=True):
+                reduced[self._slice(place)] += part
+        costs: dict[int, Array] = {}
+        for place, axis in enumerate(self.space.axes):
+            here = reduced[self._slice(place)]
+            alive = here > -np.inf
+            low = float(here[alive].min())
+            least += low
+            if np.any(here[alive] - low > 1e-12) or not alive.all():
+                table = np.full(axis.size, np.inf)
+                table[self.values[place]] = np.where(alive, here - low, -np.inf)
+                costs[place] = table
+        remainders = []
+        for joint, rest in zip(leaf.joints, rests, strict=True):
+            low = float(rest.min())
+            least += low
+            full = np.zeros(joint.logs.shape)
+            full[np.ix_(*(self.values[place] for place in joint.axes))] = rest - low
+            remainders.append((joint.axes, full))
+        return NormalForm(leaf, least, costs, tuple(remainders))
+
+
+class _Model:
+    """The relaxation in HiGHS, with convex-combination weights for some joint factors."""
+
+    def __init__(self, relaxation: Relaxation, joints: tuple[Joint, ...]) -> None:
+        self.relaxation = relaxation
+        self.grids = [
+            joint.logs[np.ix_(*(relaxation.values[place] for place in joint.axes))] for joint in joints
+        ]
+        if not all(np.all(np.isfinite(grid)) for grid in self.grids):
+            raise ValueError("a factor of several axes vanishes somewhere: write it as a product with a factor of one axis")
+        self.joints = joints
+        self.model = quiet_highs()
+        columns = relaxation.columns
+        weights = sum(grid.size for grid in self.grids)
+        self.model.addVars(columns + weights, np.zeros(columns + weights), np.ones(columns + weights))
+        for place in range(len(relaxation.values)):
+            index = np.arange(relaxation.offsets[place], relaxation.offsets[place + 1], dtype=np.int32)
+            self.model.addRow(1.0, 1.0, len(index), index, np.ones(len(index)))
+        for row, lower, upper in zip(relaxation.matrix, relaxation.lower, relaxation.upper, strict=True):
+            index = np.flatnonzero(row).astype(np.int32)
+            self.model.addRow(lower, upper, len(index), index, row[index])
+        self.first_marginal = self.model.getNumRow()
+        begin = columns
+        for joint, grid in zip(joints, self.grids, strict=True):
+            numbers = np.arange(begin, begin + grid.size).reshape(grid.shape)
+            begin += grid.size
+            for dimension, place in enumerate(joint.axes):
+                for value in range(grid.shape[dimension]):
+                    members = numbers.take(value, axis=dimension).reshape(-1)
+                    index = np.concatenate([members, [relaxation.offsets[place] + value]]).astype(np.int32)
+                    self.model.addRow(0.0, 0.0, len(index), index, np.append(np.ones(len(members)), -1.0))
+        if weights:
+            index = np.arange(columns, columns + weights, dtype=np.int32)
+            self.model.changeColsCost(weights, index, np.concatenate([grid.reshape(-1) for grid in self.grids]))
+        self.index = np.arange(columns, dtype=np.int32)
+
+    def minimise(
+        self, objective: Array, open_columns: Array
+    ) -> tuple[Array, list[list[Array]], list[Array]] | None:
+        """Multipliers of the relations, separable parts of each joint and what remains of it; None if nothing is alive."""
+        relaxation = self.relaxation
+        self.model.changeColsCost(len(self.index), self.index, objective)
+        self.model.changeColsBounds(len(self.index), self.index, np.zeros(len(self.index)), open_columns)
+        self.model.run()
+        status = self.model.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        duals = np.zeros(self.model.getNumRow())
+        if status == highspy.HighsModelStatus.kOptimal:
+            duals = np.array(self.model.getSolution().row_dual)
+        multipliers = duals[len(relaxation.values) : self.first_marginal]
+        multipliers = np.where((multipliers > 0) & ~np.isfinite(relaxation.lower), 0.0, multipliers)
+        multipliers = np.where((multipliers < 0) & ~np.isfinite(relaxation.upper), 0.0, multipliers)
+        begin = self.first_marginal
+        parts, rests = [], []
+        for grid in self.grids:
+            own = []
+            for size in grid.shape:
+                own.append(duals[begin : begin + size])
+                begin += size
+            parts.append(own)
+            rests.append(grid - _outer_sum(own))
+        return multipliers, parts, rests
+
+
+def _outer_sum(parts: list[Array]) -> Array:
+    total = np.zeros([len(part) for part in parts])
+    for dimension, part in enumerate(parts):
+        shape = [1] * len(parts)
+        shape[dimension] = -1
+        total = total + part.reshape(shape)
+    return total
+
+
+class Bounds:
+    """Lower bounds of one posynomial on a box, by value and by pair of values."""
+
+    def __init__(self, forms: list[NormalForm], masks: Masks) -> None:
+        self.forms, self.masks = forms, masks
+        axes = range(len(masks))
+        self.scale = np.exp(np.array([form.least for form in forms])) if forms else np.zeros(0)
+        self.growth: list[Array] = []  # per axis (leaves, values): exp(cost), 0 where dead, +inf outside the box
+        for place in axes:
+            rows = np.ones((len(forms), len(masks[place])))
+            for k, form in enumerate(forms):
+                if place in form.costs:
+                    rows[k] = np.exp(np.minimum(form.costs[place], LARGEST))
+            self.growth.append(rows)
+        self.least = np.array([self.growth[place][:, masks[place]].min(axis=1) for place in axes])  # (axes, leaves)
+
+    def root(self) -> float:
+        """Of the posynomial on the whole box."""
+        return float(np.sum(self.scale * self.least.prod(axis=0)))
+
+    def within(self, masks: Masks) -> float:
+        """Of the posynomial on a smaller box."""
+        product = self.scale.copy()
+        for place, mask in enumerate(masks):
+            if mask is not self.masks[place]:
+                product *= self.growth[place][:, mask].min(axis=1)
+            else:
+                product *= self.least[place]
+        return float(product.sum())
+
+    def by_value(self) -> list[Array]:
+        """For each axis, the bound given each of its values; shape (values,)."""
+        return [(self.scale * self._others(place)) @ self.growth[place] for place in range(len(self.masks))]
+
+    def by_pair(self, first: int, second: int) -> Array:
+        """The bound given a value of each of two axes; shape (values of first, values of second)."""
+        weight = self.scale * self._others(first, second)
+        left = self.growth[first] * weight[:, None]
+        bound = left.T @ self.growth[second]
+        for k, form in enumerate(self.forms):
+            for axes, rest in form.remainders:
+                if set(axes) == {first, second} and weight[k] > 0:
+                    table = rest if axes == (first, second) else rest.T
+                    extra = np.exp(np.minimum(table, LARGEST)) - 1.0
+                    bound += left[k][:, None] * self.growth[second][k][None, :] * extra
+        return bound
+
+    def _others(self, *without: int) -> Array:
+        keep = [place for place in range(len(self.masks)) if place not in without]
+        product: Array = self.least[keep].prod(axis=0)
+        return product

@@ -1,0 +1,53 @@
+"""Where good plans usually are: subspaces to seed the local search from, and the decisions that it frees together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from planner.algebra.space import Space
+
+_BATCH = ("micro_batch", "grad_accum", "recompute", "zero", "precision", "dp", "replicas", "edp_total", "gpus")
+
+#: Families of axes (a degree with its parts on all tiers) that are freed together around a plan.
+NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
+    ("pipeline", "tensor", "global_batch", *_BATCH),
+    ("tensor", "tp", "shard", "edp", *_BATCH),
+    ("pipeline", "pp", "shard", "edp", *_BATCH),
+    ("tensor", "tp", "pipeline", "pp", "edp", "micro_batch", "grad_accum"),
+    ("context", "cp", "micro_batch", "grad_accum", "shard", "edp"),
+    ("ep", "etp", "edp", "recompute", "micro_batch", "grad_accum"),
+    ("replica", "shard", "zero", "replicas", "edp"),
+    ("tp", "cp", "pp", "shard", "ep", "etp", "edp"),
+)
+
+
+def subspaces(space: Space) -> Iterator[dict[str, NDArray[np.bool_]]]:
+    """Masks of ever larger subspaces: tensor ranks inside the node, no replicas, ZeRO-1, few recomputation choices."""
+    plain: dict[str, NDArray[np.bool_]] = {}
+    for axis in space.axes:
+        values = next(iter(axis.table.values()))
+        family, _, tier = axis.name.rpartition("_")
+        smallest = values == values.min()
+        if (
+            (family in ("tp", "etp", "cp") and tier not in ("", "0"))
+            or family == "replica"
+            or axis.name in ("context", "etp")
+        ):
+            plain[axis.name] = smallest
+        elif axis.name == "zero":
+            plain[axis.name] = values == (1 if (values == 1).any() else values.min())
+        elif axis.name == "recompute":
+            plain[axis.name] = (values == values.min()) | (values == values.max())
+        elif axis.name == "precision":
+            plain[axis.name] = values == values.max()
+        elif axis.name == "tensor" and (axis.table["sequence_parallel"] > 0).any():
+            plain[axis.name] = (axis.table["sequence_parallel"] > 0) | (axis.table["tp"] == axis.table["tp"].min())
+    yield plain
+    yield {name: mask for name, mask in plain.items() if name not in ("zero", "recompute", "context", "cp_1", "etp")}
+    yield {}

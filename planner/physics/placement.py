@@ -1,0 +1,62 @@
+"""Where given degrees lie on the network tiers: the canonical placement, in Megatron-LM's rank order.
+
+Ranks are numbered tp first, then cp, then dp, then pp, and accelerators tier by tier from the inside, so that tp takes
+the innermost links and pp the outermost. Experts have a mesh of their own inside the ranks that tp and the data-
+parallel group occupy on each tier: etp first, then ep, then edp (Megatron-Core's parallel folding, arXiv 2504.14960).
+
+A search decides the placement; a published run does not state it. Degrees that really ran need not divide a tier, so
+the parts are real numbers: the product over the tiers is the degree in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from planner.algebra.expressions import Array
+from planner.physics.collectives import placed
+
+#: A part this close to the whole degree is the whole degree: rounding must not send a group across a tier.
+CLOSE = 1e-9
+
+
+def place(totals: Mapping[str, Array], fanouts: Sequence[Array | float]) -> dict[str, Array]:
+    """The parts of every degree on every tier, as the columns that the cost expressions read.
+
+    ``totals`` has ``tp``, ``cp``, ``pp``, ``shard`` and ``replica`` (with shard x replica = dp x cp), ``ep`` and
+    ``etp``; arrays of shape (plans,), at least 1. ``fanouts`` says how many units each tier joins, innermost first, a
+    number or an array of shape (plans,); the last may be infinite and takes all that is left. Returns ``tp_0``,
+    ``tp_1`` ... for ``tp``, ``cp``, ``pp``, ``shard``, ``replica``, ``ep``, ``etp`` and ``edp``, all at least 1, of
+    shape (plans,).
+
+    Context ranks are data ranks, so cp lies inside shard. The expert mesh is that of one replica: etp x ep x edp = tp x
+    shard; ep x etp must not exceed it.
+    """
+    left = {name: np.asarray(totals[name], dtype=float) for name in ("tp", "cp", "pp", "shard", "replica", "ep", "etp")}
+    columns: dict[str, Array] = {}
+    outermost = len(fanouts) - 1
+    for tier, fanout in enumerate(fanouts):
+        free = np.inf if tier == outermost else np.asarray(fanout, dtype=float)
+        room: Array = np.broadcast_to(free, left["tp"].shape)
+        parts: dict[str, Array] = {"tp": _part(left["tp"], room)}
+        room = room / parts["tp"]
+        parts["cp"] = _part(left["cp"], room)
+        parts["shard"] = _part(left["shard"], room)
+        room = room / parts["shard"]
+        parts["replica"] = _part(left["replica"], room)
+        room = room / parts["replica"]
+        parts["pp"] = _part(left["pp"], room)
+        mesh = parts["tp"] * parts["shard"]
+        parts["etp"] = _part(left["etp"], mesh)
+        parts["ep"] = _part(left["ep"], mesh / parts["etp"])
+        for name, part in parts.items():
+            left[name] = left[name] / part
+        parts["edp"] = np.maximum(mesh / (parts["etp"] * parts["ep"]), 1.0)
+        columns |= {placed(name, tier): part for name, part in parts.items()}
+    return columns
+
+
+def _part(degree: Array, room: Array) -> Array:
+    """What of a degree goes on a tier: all of it, or what has room; shape (plans,)."""
+    return np.where(degree <= room * (1 + CLOSE), degree, np.maximum(room, 1.0))
