@@ -127,11 +127,16 @@ def _groups(
     plans: Plans, models: tuple[Codes, list[Model | None]], systems: Systems, sound: Mask
 ) -> list[tuple[Codes, Setting]]:
     """The sound rows (positions among them) that share everything but the decisions, each with its setting."""
-    assumptions = {kind: Assumptions(attention=kind) for kind in plans.attention[1]}
+    assumptions = {
+        (attention, loss): Assumptions(attention=attention, loss=loss)
+        for attention in plans.attention[1]
+        for loss in plans.loss[1]
+    }
     keys = pd.DataFrame({
         "model": models[0],
         "hardware": systems.hardware[0],
         "attention": plans.attention[0],
+        "loss": plans.loss[0],
         "sequence": plans.sequence,
         "precision": plans.precision,
         "inner_bandwidth": systems.inner_bandwidth,
@@ -147,7 +152,7 @@ def _groups(
         model, hardware = models[1][int(key["model"])], systems.hardware[1][int(key["hardware"])]
         assert model is not None
         assert hardware is not None
-        assumed = assumptions[plans.attention[1][int(key["attention"])]]
+        assumed = assumptions[plans.attention[1][int(key["attention"])], plans.loss[1][int(key["loss"])]]
         links = (
             Link("node", 1, float(key["inner_bandwidth"]), float(key["inner_latency"])),
             Link("network", 1, float(key["outer_bandwidth"]), float(key["outer_latency"])),

@@ -15,8 +15,6 @@ from planner.physics import memory, stages
 if TYPE_CHECKING:
     from planner.algebra.expressions import Expression
     from planner.physics.setting import Setting
-    from planner.physics.states import Pick
-    from planner.schema.model import Model
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,5 @@ def stage_uses(setting: Setting, plan: Mapping[str, int]) -> list[StageUse]:
 
 def stage_memory(setting: Setting, stage: int, pp: int) -> Expression:
     """Peak memory of one accelerator of a stage, bytes; to be evaluated at plans of ``pp`` stages only."""
-    place = -1 if 0 < stage == pp - 1 else stage
-    return memory.stage_memory(setting, f"stage {stage}", _picked(stage), place)
-
-
-def _picked(stage: int) -> Pick:
-    def pick(model: Model, pp: int, vp: int) -> stages.Stage:
-        return stages.stages(model, pp, vp)[min(stage, pp - 1)]
-
-    pick.__name__ = f"number {stage}"  # it goes into the labels that tell the factors of different stages apart
-    return pick
+    place = -1 if stage == pp - 1 else stage
+    return memory.stage_memory(setting, f"stage {stage}", stages.numbered(stage), place)

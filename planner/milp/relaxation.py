@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from planner.algebra.expressions import Array
     from planner.algebra.space import Space
-    from planner.milp.posynomials import Joint, Leaf
+    from planner.milp.tree import Joint, Leaf
 
     Masks = list[NDArray[np.bool_]]
 
@@ -70,6 +70,7 @@ class Relaxation:
         self.matrix = np.array(rows).reshape(len(rows), self.columns)
         self.lower, self.upper = np.array(lower), np.array(upper)
         self._models: dict[object, _Model] = {}
+        self._multipliers: dict[object, tuple[Array, list[list[Array]], list[Array]]] = {}
 
     def _slice(self, place: int) -> slice:
         return slice(int(self.offsets[place]), int(self.offsets[place + 1]))
@@ -85,12 +86,16 @@ class Relaxation:
                 return None
             objective[self._slice(place)] = np.where(dead, 0.0, here)
             open_columns[self._slice(place)] = np.where(dead, 0.0, 1.0)
-        key = tuple((joint.label, joint.axes) for joint in leaf.joints)
+        key = tuple(joint.key for joint in leaf.joints)
+        if key in self._multipliers:  # any multipliers give a bound; those of a like leaf are good ones
+            return self._shifted(leaf, *self._multipliers[key])
         if key not in self._models:
             self._models[key] = _Model(self, leaf.joints)
         found = self._models[key].minimise(objective, open_columns)
         if found is None:
             return None
+        if key:
+            self._multipliers[key] = found
         return self._shifted(leaf, *found)
 
     def _shifted(
@@ -134,8 +139,6 @@ class _Model:
         self.grids = [
             joint.logs[np.ix_(*(relaxation.values[place] for place in joint.axes))] for joint in joints
         ]
-        if not all(np.all(np.isfinite(grid)) for grid in self.grids):
-            raise ValueError("a factor of several axes vanishes somewhere: write it as a product with a factor of one axis")
         self.joints = joints
         self.model = quiet_highs()
         columns = relaxation.columns
@@ -198,56 +201,3 @@ def _outer_sum(parts: list[Array]) -> Array:
         shape[dimension] = -1
         total = total + part.reshape(shape)
     return total
-
-
-class Bounds:
-    """Lower bounds of one posynomial on a box, by value and by pair of values."""
-
-    def __init__(self, forms: list[NormalForm], masks: Masks) -> None:
-        self.forms, self.masks = forms, masks
-        axes = range(len(masks))
-        self.scale = np.exp(np.array([form.least for form in forms])) if forms else np.zeros(0)
-        self.growth: list[Array] = []  # per axis (leaves, values): exp(cost), 0 where dead, +inf outside the box
-        for place in axes:
-            rows = np.ones((len(forms), len(masks[place])))
-            for k, form in enumerate(forms):
-                if place in form.costs:
-                    rows[k] = np.exp(np.minimum(form.costs[place], LARGEST))
-            self.growth.append(rows)
-        self.least = np.array([self.growth[place][:, masks[place]].min(axis=1) for place in axes])  # (axes, leaves)
-
-    def root(self) -> float:
-        """Of the posynomial on the whole box."""
-        return float(np.sum(self.scale * self.least.prod(axis=0)))
-
-    def within(self, masks: Masks) -> float:
-        """Of the posynomial on a smaller box."""
-        product = self.scale.copy()
-        for place, mask in enumerate(masks):
-            if mask is not self.masks[place]:
-                product *= self.growth[place][:, mask].min(axis=1)
-            else:
-                product *= self.least[place]
-        return float(product.sum())
-
-    def by_value(self) -> list[Array]:
-        """For each axis, the bound given each of its values; shape (values,)."""
-        return [(self.scale * self._others(place)) @ self.growth[place] for place in range(len(self.masks))]
-
-    def by_pair(self, first: int, second: int) -> Array:
-        """The bound given a value of each of two axes; shape (values of first, values of second)."""
-        weight = self.scale * self._others(first, second)
-        left = self.growth[first] * weight[:, None]
-        bound = left.T @ self.growth[second]
-        for k, form in enumerate(self.forms):
-            for axes, rest in form.remainders:
-                if set(axes) == {first, second} and weight[k] > 0:
-                    table = rest if axes == (first, second) else rest.T
-                    extra = np.exp(np.minimum(table, LARGEST)) - 1.0
-                    bound += left[k][:, None] * self.growth[second][k][None, :] * extra
-        return bound
-
-    def _others(self, *without: int) -> Array:
-        keep = [place for place in range(len(self.masks)) if place not in without]
-        product: Array = self.least[keep].prod(axis=0)
-        return product

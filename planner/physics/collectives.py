@@ -1,11 +1,14 @@
 """Time of communication: latency plus bytes over bandwidth, tier by tier; seconds.
 
 A group of size n is split over the tiers, n = n_0 n_1 ...; its collective runs hierarchically: on tier k, n_k members
-exchange what the tiers below have left, 1 / (n_0 ... n_(k-1)) of the volume. Latencies count log2 n_k rounds, as of trees
-and of recursive halving: what libraries choose when messages are small.
+exchange what the tiers below have left, 1 / (n_0 ... n_(k-1)) of the volume. Latencies count log2 n_k rounds, as of
+trees and of recursive halving: what libraries choose when messages are small; and every collective is a kernel on every
+tier that it spans.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,9 +43,14 @@ def crosses(column: str) -> Factor:
     return Factor(f"[{column}>1]", (column,), lambda value: (value > 1) * 1.0)
 
 
-def rounds(column: str) -> Factor:
-    """``log2 n``."""
-    return Factor(f"log2 {column}", (column,), lambda value: np.log2(np.maximum(value, 1.0)))
+def waiting(setting: Setting, degree: str, tier: int) -> Factor:
+    """Seconds that one collective waits on a tier: log2 n latencies of its link, and a kernel's where n > 1."""
+    column, link, launch = placed(degree, tier), setting.links[tier].latency, setting.kernel_latency
+
+    def seconds(value: Array) -> Array:
+        return np.log2(np.maximum(value, 1.0)) * link + (value > 1) * launch
+
+    return Factor(f"wait {link:.9g} log2 {column} + {launch:.9g}", (column,), seconds)
 
 
 def inner_shards(degree: str, tier: int) -> tuple[Factor, ...]:
@@ -60,10 +68,10 @@ def ring(setting: Setting, degree: str, name: str, volume: float, repeats: float
 
 
 def latencies(setting: Setting, degree: str, name: str, repeats: float, *events: Factor) -> list[Expression]:
-    """Latency of ``repeats`` times ``events`` collectives over ``degree``'s group: log2 n_k rounds on each tier."""
+    """Latency of ``repeats`` times ``events`` collectives over ``degree``'s group: rounds and a launch on each tier."""
     return [
-        term(name, SECOND, repeats * link.latency, rounds(placed(degree, tier)), *events, source=ROUNDS_SOURCE)
-        for tier, link in enumerate(setting.links)
+        term(name, SECOND, repeats, waiting(setting, degree, tier), *events, source=ROUNDS_SOURCE)
+        for tier in setting.tiers
     ]
 
 
@@ -72,7 +80,7 @@ def tensor_parallel(setting: Setting, moe: bool) -> list[Expression]:
 
     Each pair moves the hidden state of the micro-batch, 2 (n-1)/n of it (Korthikanti et al. 2022, arXiv 2205.05198,
     section 4.2.2); a dense layer has two pairs forward and two backward, a mixture layer one for attention and one for
-    shared experts, full recomputation adds the forward ones. Without sequence parallelism the all-reduce moves the same.
+    shared experts, full recomputation adds the forward ones. Without sequence parallelism the all-reduce moves as much.
     """
     model = setting.model
     pairs = 2 if not moe or (model.moe and model.moe.d_shared) else 1
@@ -90,7 +98,9 @@ def context_parallel(setting: Setting, core: Expression) -> Expression:
     """Attention core with the ring exchange of keys and values that it hides: the longer of the two.
 
     Each of cp - 1 steps sends the local keys and values forward, and them and their gradients backward (Liu et al.,
-    Ring Attention, arXiv 2310.01889); the slowest tier that the ring crosses sets the pace.
+    Ring Attention, arXiv 2310.01889); the slowest tier that the ring crosses sets the pace. Each step has kernels of
+    its own: forward an attention and a merge of the partial results, backward the three of attention and an
+    accumulation; and a message, with its launch and the link's latency, once forward and twice backward.
     """
     model = setting.model
     if model.mla is None:
@@ -103,19 +113,24 @@ def context_parallel(setting: Setting, core: Expression) -> Expression:
     passes = choice("recompute", {Recompute.NONE: 3.0, Recompute.SELECTIVE: 3.0, Recompute.FULL: 4.0}, "cp passes")
     steps = ring_share("cp")  # cp - 1 steps of 1/cp of the sequence each
     volume = BF16 * setting.sequence * width
-    exchanges = [
-        term("context-parallel communication", SECOND, volume / link.bandwidth, power("micro_batch"), steps,
-             crosses(placed("cp", tier)), share, passes, source="ring attention, arXiv 2310.01889")
-        for tier, link in enumerate(setting.links)
-    ]  # fmt: skip
-    return largest("attention core", [core, *exchanges])
+    kernels = choice("recompute", {Recompute.NONE: 6.0, Recompute.SELECTIVE: 6.0, Recompute.FULL: 8.0}, "cp kernels")
+    split = term("context-parallel launches", SECOND, setting.kernel_latency, others("cp"), kernels)
+    exchanges = []
+    for tier, link in enumerate(setting.links):
+        active = crosses(placed("cp", tier))
+        bytes_time = term("context-parallel communication", SECOND, volume / link.bandwidth, power("micro_batch"),
+                          steps, active, share, passes, source="ring attention, arXiv 2310.01889")  # fmt: skip
+        latency = term("context-parallel latency", SECOND, link.latency + setting.kernel_latency, others("cp"), active,
+                       passes)  # fmt: skip
+        exchanges.append(total("context-parallel communication", [bytes_time, latency]))
+    return largest("attention core", [total("attention core", [core, split]), *exchanges])
 
 
 def expert_parallel(setting: Setting) -> list[Expression]:
     """Dispatch and combine of a mixture layer in one micro-batch: all-to-all over ep, all-gather over etp, not hidden.
 
-    A rank sends each of its micro_batch s / (cp tp) tokens to top_k experts; with uniform routing (n_k - 1) / n_k of what
-    stays within the tiers above k crosses tier k. Links of different tiers work at once. Forward and backward each
+    A rank sends each of its micro_batch s / (cp tp) tokens to top_k experts; with uniform routing (n_k - 1) / n_k of
+    what stays within the tiers above k crosses tier k. Links of different tiers work at once. Forward and backward each
     dispatch and combine; full recomputation repeats the forward.
     """
     model, assumptions = setting.model, setting.assumptions
@@ -133,10 +148,6 @@ def expert_parallel(setting: Setting) -> list[Expression]:
             term("expert-parallel communication", SECOND, exposed * volume / link.bandwidth,
                  ring_share(placed("ep", tier)), *above, *per_token, source="uniform all-to-all over nested tiers")
         )  # fmt: skip
-    waiting = [
-        term("expert-parallel latency", SECOND, 2 * link.latency, rounds(placed("ep", tier)), calls)
-        for tier, link in enumerate(setting.links)
-    ]
     gathers = []
     for tier, link in enumerate(setting.links):
         below = tuple(power(placed("etp", inner)) for inner in range(tier))
@@ -144,9 +155,14 @@ def expert_parallel(setting: Setting) -> list[Expression]:
             term("expert-tensor communication", SECOND, exposed * 2 * BF16 * routed / link.bandwidth,
                  others(placed("etp", tier)), *below, *per_token)
         )  # fmt: skip
-    return [largest("expert-parallel communication", exchanges), *waiting, *gathers]
+    latency = [
+        *latencies(setting, "ep", "expert-parallel latency", 2.0, calls),
+        *latencies(setting, "etp", "expert-tensor latency", 2.0, calls),
+    ]
+    return [largest("expert-parallel communication", exchanges), *latency, *gathers]
 
 
+@lru_cache(maxsize=256)  # one object for all stages
 def pipeline_transfer(setting: Setting) -> Expression:
     """Activations to the next stage and gradients back, for one micro-batch on one stage: 2 vp messages, not hidden.
 
@@ -159,6 +175,6 @@ def pipeline_transfer(setting: Setting) -> Expression:
         active = crosses(placed("pp", tier))
         bytes_time = term("pipeline communication", SECOND, exposed * volume / link.bandwidth, active,
                           power("micro_batch"), power("cp", -1), SEQUENCE_SHARD, power("vp"))  # fmt: skip
-        latency = term("pipeline latency", SECOND, 2 * link.latency, active, power("vp"))
+        latency = term("pipeline latency", SECOND, 2 * (link.latency + setting.kernel_latency), active, power("vp"))
         crossings.append(total("pipeline communication", [bytes_time, latency]))
     return largest("pipeline communication", crossings)

@@ -260,8 +260,12 @@ class SpaceBuilder:
         every = tuple(placed(degree, tier) for degree in dense for tier in self.tiers)
         if not self.resources.exact:
             self.relations.append(AtMost("accelerators", every, self.resources.limit))
-        elif len(self.resources.counts) == 1 and not full:
-            self.relations.append(Equal("accelerators", dict.fromkeys(every, 1), self.resources.limit))
+        elif len(self.resources.counts) == 1:
+            if not full:
+                self.relations.append(Equal("accelerators", dict.fromkeys(every, 1), self.resources.limit))
+            # follows from the others, and lets the totals alone determine the accumulation
+            powers = {"global_batch": 1, "cp": 1, "tp": 1, "pp": 1, "micro_batch": -1, "grad_accum": -1}
+            self.relations.append(Equal("accumulation by the totals", powers, self.resources.limit))
         elif not full:
             self._add("gpus", {"gpus": list(self.resources.counts)})
             self.relations.append(Equal("accelerators", dict.fromkeys(every, 1) | {"gpus": -1}))

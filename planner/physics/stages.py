@@ -1,18 +1,20 @@
 """Which layers each pipeline stage holds, and what follows from it alone.
 
-The layers are cut into ``pp * vp`` consecutive chunks, chunk ``i`` on stage ``i mod pp``. Where the layers do not divide,
-the stages in the middle take one more, since the first also embeds and the last also has the output layer (as Llama 3.1
-405B was trained: 126 layers on 16 stages, 7 on the first and the last, 8 elsewhere).
+The layers are cut into ``pp * vp`` consecutive chunks, chunk ``i`` on stage ``i mod pp``. Where the layers do not
+divide, the stages in the middle take one more, since the first also embeds and the last also has the output layer (as
+Llama 3.1 405B was trained: 126 layers on 16 stages, 7 on the first and the last, 8 elsewhere).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.algebra.expressions import Array, Factor
 from planner.physics import parameters
@@ -76,16 +78,72 @@ def last(model: Model, pp: int, vp: int) -> Stage:
     return stages(model, pp, vp)[-1]
 
 
+def numbered(stage: int) -> Callable[[Model, int, int], Stage]:
+    """A pick of the stage with this number (from 0), or of the last one where there are not so many."""
+
+    def pick(model: Model, pp: int, vp: int) -> Stage:
+        return stages(model, pp, vp)[min(stage, pp - 1)]
+
+    pick.__name__ = f"number {stage}"  # it goes into the labels that tell the factors of different stages apart
+    return pick
+
+
+def fullest_inside(model: Model) -> range:
+    """Numbers of the stages, behind the second, that can hold more than every other one.
+
+    A stage holds no more than an earlier one with as many layers of either kind, since that has at least as many micro-
+    batches in flight. From the second on, stages have ever fewer layers, so that only the mix of the kinds can make a
+    later one the fullest: the first behind the leading dense layers (DeepSeek-V3 on 32 stages: 1 dense layer, 2 dense
+    layers, 2 mixture layers), which are on no more stages than they are, or another phase of the ``layer_step``.
+    """
+    moe = model.moe
+    return range(2, 2 if moe is None else max(moe.first_dense_layers, moe.layer_step) + 1)
+
+
 def stage_factor(model: Model, label: str, function: Callable[[int, int], float]) -> Factor:
     """A factor of ``(pp, vp)`` from a scalar ``function``, computed once for each distinct pair."""
     cached = lru_cache(maxsize=65536)(function)
 
     def values(pp: Array, vp: Array) -> Array:
-        pairs, inverse = np.unique(pp * 65536.0 + vp, return_inverse=True)
-        table = [cached(int(pair // 65536), int(pair % 65536)) for pair in pairs]
-        return np.array(table, dtype=float)[inverse]
+        return tabulated(cached, pp, vp)
 
     return Factor(label, ("pp", "vp"), values)
+
+
+#: Tables of up to this many entries, and four for each plan, are used instead of sorting.
+SMALL_TABLE = 65536
+
+
+def tabulated(function: Callable[..., float], *columns: Array) -> Array:
+    """``function`` of whole numbers, element by element, called once for each distinct combination; shape (plans,)."""
+    columns = tuple(np.broadcast_arrays(*columns))
+    coded = codes(*columns)
+    if coded is None:
+        keys, inverse = np.unique(np.stack([column.reshape(-1) for column in columns]), axis=1, return_inverse=True)
+        values = np.array([function(*map(int, key)) for key in keys.T], dtype=float)
+        return values[inverse.reshape(columns[0].shape)]
+    code, sizes = coded
+    table = np.zeros(math.prod(sizes))
+    table[code] = 1.0
+    seen = np.flatnonzero(table)
+    table[seen] = [function(*map(int, key)) for key in zip(*np.unravel_index(seen, sizes), strict=True)]
+    return table[code]
+
+
+def codes(*columns: Array) -> tuple[NDArray[np.intp], list[int]] | None:
+    """One number for each combination of whole, non-negative numbers, and the sizes that it counts in.
+
+    None where there would be far more numbers than plans. All columns are of shape (plans,).
+    """
+    if columns[0].size == 0:
+        return None
+    sizes = [int(column.max()) + 1 for column in columns]
+    if math.prod(sizes) > SMALL_TABLE + 4 * columns[0].size:
+        return None
+    code = columns[0]
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        code = code * size + column
+    return code.astype(np.intp), sizes
 
 
 def dense_parameters(model: Model, stage: Stage, pp: int) -> float:
@@ -114,7 +172,7 @@ def bubble_slots(schedule: int, pp: int, vp: int) -> float:
     """Idle time of a step, in units of one micro-batch's forward and backward pass on one stage.
 
     GPipe and 1F1B: pp - 1; interleaved: (pp - 1) / vp (Narayanan et al. 2021, arXiv 2104.04473, section 2.2); ZB-H1: a
-    third of 1F1B's, with forward, input-gradient and weight-gradient passes of equal length (Qi et al., arXiv 2401.10241).
+    third of 1F1B's, with forward, input-gradient and weight-gradient passes of equal length (arXiv 2401.10241).
     """
     if schedule == Schedule.INTERLEAVED:
         return (pp - 1) / vp

@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from planner.algebra.expressions import Array, Expression, Factor, choice, power, term, total
-from planner.algebra.units import BYTE, SECOND
+from planner.algebra.expressions import Array, Expression, Factor, choice, largest, power, product, term, total
+from planner.algebra.units import BYTE, ONE, SECOND
 from planner.physics import collectives, stages
 from planner.physics.collectives import placed
 from planner.physics.compute import BF16
 from planner.physics.setting import Setting
 
 WEIGHT_BYTES = BF16
+NEVER = 4  # beyond the ZeRO stages
 
 Pick = Callable[..., stages.Stage]
 
@@ -50,14 +51,15 @@ def expert_factor(setting: Setting, pick: Pick) -> Factor:
 def heaviest(model: object, pp: int, vp: int) -> stages.Stage:
     """The stage with the most elements to reduce and update."""
     return max(
-        stages.stages(model, pp, vp),  # type: ignore[arg-type]
+        stages.stages(model, pp, vp),
         key=lambda stage: stages.dense_parameters(model, stage, pp) + stages.expert_parameters(model, stage),  # type: ignore[arg-type]
     )
 
 
 def local_parameters(setting: Setting, pick: Pick) -> list[tuple[str, tuple[Factor, ...], str]]:
     """(kind, factors that give the elements on one rank before ZeRO, the degree that ZeRO shards over)."""
-    kinds: list[tuple[str, tuple[Factor, ...], str]] = [("dense", (dense_factor(setting, pick), power("tp", -1)), "shard")]
+    dense = (dense_factor(setting, pick), power("tp", -1))
+    kinds: list[tuple[str, tuple[Factor, ...], str]] = [("dense", dense, "shard")]
     if setting.model.moe is not None:
         held = (expert_factor(setting, pick), power("ep", -1), power("etp", -1))
         kinds.append(("expert", held, "edp"))
@@ -67,59 +69,100 @@ def local_parameters(setting: Setting, pick: Pick) -> list[tuple[str, tuple[Fact
 def memory(setting: Setting, pick: Pick) -> list[Expression]:
     """Bytes of weights, gradients and optimizer states on a rank of the picked stage.
 
-    ZeRO shards optimizer states from stage 1, gradients from stage 2, weights at stage 3 (Rajbhandari et al. 2020, arXiv
-    1910.02054, section 5); at stage 3 two gathered layers are held while they are used.
+    ZeRO shards optimizer states from stage 1, gradients from stage 2, weights at stage 3 (Rajbhandari et al. 2020,
+    arXiv 1910.02054, section 5); at stage 3 two gathered layers are held while they are used. Where the assumptions
+    reshard only once a step, gradients and gathered weights are whole until then.
     """
     assumptions = setting.assumptions
+    whole = assumptions.reshard == "step"
     held = [
         ("weights", WEIGHT_BYTES, 3),
-        ("gradients", float(assumptions.gradient_bytes), 2),
+        ("gradients", float(assumptions.gradient_bytes), NEVER if whole else 2),
         ("optimizer states", assumptions.optimizer_bytes, 1),
     ]
     source = "ZeRO, arXiv 1910.02054"
     terms: list[Expression] = []
     for _, local, degree in local_parameters(setting, pick):
         for name, size, zero in held:
-            shards = [sharded_from(zero, placed(degree, tier)) for tier in setting.tiers]
+            shards = [sharded_from(zero, placed(degree, tier)) for tier in setting.tiers] if zero < NEVER else []
             terms.append(term(name, BYTE, size, *local, *shards, source=source))
-        gathered = Factor(
-            f"gathered layers at zero 3 {pick.__name__}", ("pp", "vp"), _two_layers_of(setting, pick)
-        )
+        gathered = [] if whole else [_two_layers_of(setting, pick)]
         only = choice("zero", {0: 0.0, 3: 1.0}, "[zero=3]")
-        terms.append(term("gathered weights", BYTE, WEIGHT_BYTES, *local, gathered, only, source=source))
+        terms.append(term("gathered weights", BYTE, WEIGHT_BYTES, *local, *gathered, only, source=source))
     return terms
 
 
-def _two_layers_of(setting: Setting, pick: Pick) -> Callable[..., Array]:
-    layers = stages.stage_factor(
+def _two_layers_of(setting: Setting, pick: Pick) -> Factor:
+    """The part of the picked stage's weights that two of its layers are."""
+    return stages.stage_factor(
         setting.model,
         f"two layers of the {pick.__name__} stage",
         lambda pp, vp: min(1.0, 2.0 / max(1, pick(setting.model, pp, vp).layers)),
     )
-    return layers.function
 
 
 def reduction(setting: Setting) -> Expression:
     """Gradient reduction and weight gathering over the data-parallel group, once a step or once a micro-batch; seconds.
 
     ZeRO 0: all-reduce of the gradients; 1: reduce-scatter of gradients, all-gather of weights; 2: the gradients are
-    reduce-scattered after every micro-batch; 3: and the weights gathered for its forward and backward pass. With several
-    replicas of all shards (HSDP) the shards are then all-reduced between them.
+    reduce-scattered after every micro-batch; 3: and the weights gathered for its forward and backward pass; once a step
+    where the assumptions reshard only then. With several replicas of all shards (HSDP) the shards are then all-reduced
+    between them. Tensors travel in buckets, one for each layer of the stage (FSDP's unit; Megatron-LM's buckets of 40 M
+    elements are of that order), and each bucket pays the latency of its collectives: an all-reduce counts as two.
     """
     gradient = float(setting.assumptions.gradient_bytes)
     weights = WEIGHT_BYTES
-    once = choice("zero", {0: 2 * gradient, 1: gradient + weights, 2: weights, 3: 0.0}, "bytes reduced once")
-    often = choice("zero", {2: gradient, 3: gradient + 2 * weights}, "bytes reduced every micro-batch")
-    name = "data-parallel communication"
+    once, often = {0: 2 * gradient, 1: gradient + weights, 2: weights}, {2: gradient, 3: gradient + 2 * weights}
+    calls_once, calls_often = {0: 2.0, 1: 2.0, 2: 1.0}, {2: 1.0, 3: 3.0}
+    if setting.assumptions.reshard == "step":
+        once, often = dict.fromkeys((1, 2, 3), gradient + weights) | {0: 2 * gradient}, {}
+        calls_once, calls_often = dict.fromkeys(range(4), 2.0), {}
+    name, waiting = "data-parallel communication", "data-parallel latency"
     terms: list[Expression] = []
+    volume = _by_step(once, often, "bytes reduced")
+    across = total(name, collectives.ring(setting, "replica", name, gradient, 2.0))
     for _, local, degree in local_parameters(setting, heaviest):
-        for factors in ((once,), (often, power("grad_accum"))):
-            terms += collectives.ring(setting, degree, name, 1.0, 1.0, *local, *factors)
+        held = term("", ONE, 1.0, *local)
         inside = tuple(power(placed(degree, tier), -1) for tier in setting.tiers)
-        terms += collectives.ring(setting, "replica", name, gradient, 2.0, *local, *inside)
-    terms += collectives.latencies(setting, "shard", "data-parallel latency", 2.0)
-    terms += collectives.latencies(setting, "replica", "data-parallel latency", 2.0)
-    return total("data-parallel communication", terms)
+        shards = total(name, collectives.ring(setting, degree, name, 1.0, 1.0))
+        terms.append(product(product(shards, volume), held))
+        terms.append(product(across, term("", ONE, 1.0, *local, *inside)))
+    buckets = stages.stage_factor(
+        setting.model, "buckets", lambda pp, vp: float(max(1, heaviest(setting.model, pp, vp).layers))
+    )
+    calls = _by_step(calls_once, calls_often, "collectives")
+    within = collectives.latencies(setting, "shard", waiting, 1.0)
+    between = collectives.latencies(setting, "replica", waiting, 2.0)
+    waits = [product(total(waiting, within), calls), *between]
+    terms.append(product(total(waiting, waits), buckets))
+    return total(name, terms)
+
+
+def _by_step(once: dict[int, float], often: dict[int, float], label: str) -> Expression:
+    """By ZeRO stage: what happens once a step, and what happens for every micro-batch."""
+    parts = [term("", ONE, 1.0, choice("zero", once, f"{label} once"))]
+    if often:
+        factors = (choice("zero", often, f"{label} every micro-batch"), power("grad_accum"))
+        parts.append(term("", ONE, 1.0, *factors))
+    return total("", parts)
+
+
+def tied_embedding(setting: Setting) -> list[Expression]:
+    """All-reduce of a tied embedding's gradient between the first and the last stage, once a step; seconds.
+
+    Both hold a copy (Megatron-LM's embedding group); an all-reduce of two moves the volume once each way. The slowest
+    tier that the pipeline crosses sets the pace.
+    """
+    model = setting.model
+    if not model.tied_embeddings:
+        return []
+    volume = float(setting.assumptions.gradient_bytes) * model.vocab * model.d_model
+    crossings = [
+        term("tied embedding", SECOND, volume / link.bandwidth, power("tp", -1),
+             collectives.crosses(placed("pp", tier)), source="arXiv 1909.08053, Megatron-LM's embedding group")
+        for tier, link in enumerate(setting.links)
+    ]  # fmt: skip
+    return [largest("tied embedding", crossings)]
 
 
 def update(setting: Setting) -> Expression:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import lru_cache
 
 from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, power, product, term, total
-from planner.algebra.units import ONE, SECOND
+from planner.algebra.units import ONE
 from planner.physics import collectives, compute, stages, states
 from planner.physics.memory import layers_factor, moe_count
 from planner.physics.setting import Setting
@@ -16,7 +16,7 @@ def step_time(setting: Setting) -> Expression:
     """``grad_accum`` micro-batches on the slowest stage, the bubble, and what of the gradient reduction is not hidden.
 
     At most the assumed fraction of the reduction is hidden, and no more of it than one micro-batch's compute lasts:
-    T = bubble + update + max(m t + (1 - f) C, (m - 1) t + C).
+    T = bubble + update + tied embedding + max(m t + (1 - f) C, (m - 1) t + C).
     """
     slowest = largest(
         "slowest stage",
@@ -37,7 +37,7 @@ def step_time(setting: Setting) -> Expression:
         hidden_by_fraction = product(slowest, power("grad_accum"))
     hidden_by_compute = Sum((product(slowest, before_last), communication))
     busy = largest("", [hidden_by_fraction, hidden_by_compute])
-    return total("step time", [busy, idle, states.update(setting)])
+    return total("step time", [busy, idle, states.update(setting), *states.tied_embedding(setting)])
 
 
 def stage_time(setting: Setting, pick: Pick, *, embeds: bool, heads: bool) -> Expression:
@@ -65,6 +65,7 @@ def layers_time(setting: Setting, pick: Pick) -> Expression:
     return total("layers", terms)
 
 
+@lru_cache(maxsize=256)  # one object for all stages: it is priced once, and its maxima are the same
 def layer_time(setting: Setting, moe: bool) -> Expression:
     """One layer's compute and communication for one micro-batch."""
     work = compute.layer(setting, moe)
@@ -80,15 +81,13 @@ def layer_time(setting: Setting, moe: bool) -> Expression:
 
 def _bubble_factor() -> Factor:
     def slots(pp: Array, vp: Array, schedule: Array) -> Array:
-        keys, inverse = np.unique(np.stack([pp, vp, schedule]), axis=1, return_inverse=True)
-        table = [stages.bubble_slots(int(kind), int(p), int(v)) for p, v, kind in keys.T]
-        return np.array(table)[inverse.reshape(-1)]
+        return stages.tabulated(lambda p, v, kind: stages.bubble_slots(kind, p, v), pp, vp, schedule)
 
     return Factor("bubble slots", ("pp", "vp", "schedule"), slots)
 
 
 def model_flop(setting: Setting) -> float:
-    """FLOP that one sequence needs, without recomputation: products of active weights and causal attention, three passes.
+    """FLOP that one sequence needs, without recomputation: three passes of active weights and causal attention.
 
     6 FLOP an active weight and token (Narayanan et al. 2021, appendix), embedding look-up excluded, plus three times
     the forward attention core.

@@ -13,6 +13,7 @@ from planner.physics.setting import Precision, Recompute
 from planner.rows.table import EMPTY, Codes, Table
 
 Attention = Literal["fused", "unfused"]
+Loss = Literal["fused", "unfused"]
 
 #: Data-parallel ranks that hold all shards together: all of them, or those in one node.
 EVERY, NODE = np.inf, 0.0
@@ -40,6 +41,7 @@ class Plans:
     recompute: Array
     precision: Array
     attention: tuple[Codes, list[Attention]]
+    loss: tuple[Codes, list[Loss]]
 
 
 def read_plans(table: Table) -> Plans:
@@ -75,6 +77,7 @@ def read_plans(table: Table) -> Plans:
         recompute=np.array(recompute[1], dtype=float)[recompute[0]],
         precision=np.array(precision[1], dtype=float)[precision[0]],
         attention=table.parsed("attn_impl", read_attention, "fused"),
+        loss=table.parsed("framework", default_loss, "fused"),
     )  # fmt: skip
 
 
@@ -163,6 +166,12 @@ def default_zero(framework: str) -> int:
     if any(word in name for word in ("fsdp", "torchtitan", "foundry", "zero-3")):
         return 3
     return 1 if any(word in name for word in ("megatron", "nemo", "deepspeed", "zero")) else 0
+
+
+def default_loss(framework: str) -> Loss:
+    """How a framework computes the loss: with plain PyTorch operations in 32 bits, or as Megatron-LM does, in place."""
+    name = framework.lower()
+    return "unfused" if any(word in name for word in ("nanotron", "torchtitan", "foundry", "pytorch")) else "fused"
 
 
 def read_zero(text: str) -> tuple[int, float] | None:

@@ -84,6 +84,9 @@ class Assumptions(Strict):
     """What the training framework does. Fractions are of the communication that compute hides."""
 
     attention: Literal["fused", "unfused"] = "fused"
+    loss: Literal["fused", "unfused"] = "fused"  # unfused: plain tensor operations, log-probabilities in 32 bits
+    #: At ZeRO 2 and 3 under several micro-batches: reduce and gather for each, or hold whole until the step ends.
+    reshard: Literal["micro-batch", "step"] = "micro-batch"
     folding: bool = True  # experts may use tensor ranks (parallel folding); false: ep divides dp x cp and etp = tp
     tp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
     ep_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -158,8 +158,7 @@ def test_a_larger_vocabulary_takes_memory_and_time():
     decisions = {"tp": 8, "pp": 8, "grad_accum": 8}
     assert seconds(large, **decisions) > 1.01 * seconds(small, **decisions)
     assert parts(step.step_time(large), tp=8)["output layer and loss"] > 0
-    last = [memory.stage_memory(item, "last stage", stages.last, -1) for item in (small, large)]
-    few, many = (parts(item, **decisions)["logits and loss"] for item in last)
+    few, many = (parts(memory.logits(item), **decisions)["logits and loss"] for item in (small, large))
     assert many / few == pytest.approx(250880 / 50257)
     assert few == pytest.approx(2048 * 50257 * 8 / 8)  # 16-bit logits, fp32 copy, 16-bit gradient over 8 ranks
     assert sum(held(large, stages.last, **decisions).values()) > sum(held(small, stages.last, **decisions).values())
