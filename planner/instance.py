@@ -53,6 +53,12 @@ class Instance:
             return product(self.step_time, power("global_batch", -1))
         return self.step_time
 
+    @cached_property
+    def floor(self) -> Expression:
+        """No more than `objective` for any plan of the same degrees, wherever on the network they lie."""
+        bound = step.floor(self.setting)
+        return product(bound, power("global_batch", -1)) if "global_batch" in self.space.owner else bound
+
     @property
     def model_flop(self) -> float:
         """FLOP that one sequence needs without recomputation."""

@@ -173,6 +173,30 @@ def is_zero(expression: Expression) -> bool:
     return all(is_zero(item) for item in expression.terms)
 
 
+def rename(expression: Expression, columns: dict[str, str]) -> Expression:
+    """The expression with other columns in the place of those named in ``columns``."""
+    done: dict[int, Expression] = {}  # shared parts stay shared
+
+    def renamed(item: Expression) -> Expression:
+        if id(item) not in done:
+            done[id(item)] = build(item)
+        return done[id(item)]
+
+    def build(item: Expression) -> Expression:
+        if isinstance(item, Monomial):
+            factors = tuple(
+                replace(factor, columns=tuple(columns.get(column, column) for column in factor.columns))
+                for factor in item.factors
+            )
+            return replace(item, factors=factors)
+        if isinstance(item, Product):
+            return replace(item, left=renamed(item.left), right=renamed(item.right))
+        assert isinstance(item, Sum | Max)
+        return replace(item, terms=tuple(renamed(term) for term in item.terms))
+
+    return renamed(expression)
+
+
 def product(left: Expression, right: Expression | Factor | float) -> Expression:
     """``left`` times ``right``; two monomials make one, which keeps the left one's name."""
     if isinstance(right, Factor):

@@ -9,6 +9,7 @@ rows and the remaining axes. What went is bounded, so it enters the certificate.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
 
 #: Partial combinations at once, at most: beyond, the presolve stops where it is.
 WIDEST = 100_000
-#: Combinations that the core may have in the program, and the number at which joining stops.
-LARGEST_CORE, SMALL_ENOUGH = 1500, 150
-#: Partial combinations on which the next axis is chosen.
-SAMPLE = 48
+#: Combinations that the core may have without another phase.
+LARGEST_CORE = 1500
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
 
@@ -52,17 +51,17 @@ class Contracted:
     space: Space
     core: Integers  # (survivors, axes of the old space), -1 where an axis was not joined
     joined: list[int]
+    values: Mapping[int, Integers]  # the values left on the other axes of the old space
 
     def lift(self, plans: Integers, old: Space) -> Integers:
         """Plans of the contracted space as plans of the old one."""
         lifted = np.zeros((len(plans), len(old.axes)), dtype=np.int64)
         for place, axis in enumerate(self.space.axes):
             if axis.name == "core":
-                rows = self.core[plans[:, place]]
-                for old_place in self.joined:
-                    lifted[:, old_place] = rows[:, old_place]
+                lifted[:, self.joined] = self.core[plans[:, place]][:, self.joined]
             else:
-                lifted[:, old.position[axis.name]] = plans[:, place]
+                old_place = old.position[axis.name]
+                lifted[:, old_place] = self.values[old_place][plans[:, place]]
         return lifted
 
     def drop(self, plans: Integers, old: Space) -> Integers:
@@ -70,10 +69,13 @@ class Contracted:
         kept = []
         for plan in plans:
             match = np.flatnonzero((self.core[:, self.joined] == plan[self.joined]).all(axis=1))
-            if len(match):
-                kept.append([
-                    int(match[0]) if axis.name == "core" else int(plan[old.position[axis.name]]) for axis in self.space.axes
-                ])  # fmt: skip
+            own = {"core": int(match[0])} if len(match) else {}
+            for place, values in self.values.items():
+                here = np.flatnonzero(values == plan[place])
+                if len(here):
+                    own[old.axes[place].name] = int(here[0])
+            if len(own) == len(self.space.axes):
+                kept.append([own[axis.name] for axis in self.space.axes])
         return np.array(kept, dtype=np.int64).reshape(len(kept), len(self.space.axes))
 
 
@@ -111,14 +113,13 @@ def _value(node: SumNode, plan: Integers) -> float:
 
 
 class Contraction:
-    """Joins axes under bounds, widest first kept small: the next axis is the one that multiplies a sample least."""
+    """Joins axes, one after another, under bounds."""
 
     def __init__(self, enumerator: Enumerator, masks: Masks, bounds: list[Bound]) -> None:
         self.enumerator, self.space, self.masks = enumerator, enumerator.space, masks
         self.values = [np.flatnonzero(mask) for mask in masks]
-        forms, shares = self._forms(bounds)
+        forms, self.shares = self._forms(bounds)
         self.start = np.exp(np.array([form.least for form in forms]))
-        self.shares = shares
         self.growth: list[Array] = []  # per axis (values, leaves)
         for place, mask in enumerate(masks):
             rows = np.ones((len(mask), len(forms)))
@@ -133,6 +134,8 @@ class Contraction:
             for axes, table in form.remainders
             if table.max() > 1e-9
         ]
+        self.low = np.array([enumerator.weights[p][:, v].min(axis=1) for p, v in enumerate(self.values)])
+        self.high = np.array([enumerator.weights[p][:, v].max(axis=1) for p, v in enumerate(self.values)])
 
     def _forms(self, bounds: list[Bound]) -> tuple[list[NormalForm], Array]:
         """Normal forms of the leaves of all bounds, and each leaf's weight in each bound, (bounds, leaves)."""
@@ -157,62 +160,45 @@ class Contraction:
             line[list(own)] = list(own.values())
         return forms, shares
 
-    def run(self, deadline_reached: object) -> tuple[Integers, list[int]] | None:
-        """Surviving combinations (rows, axes; -1 where open) and the joined axes; None if nothing survives."""
-        enumerator = self.enumerator
-        low = np.array([enumerator.weights[p][:, v].min(axis=1) for p, v in enumerate(self.values)])
-        high = np.array([enumerator.weights[p][:, v].max(axis=1) for p, v in enumerate(self.values)])
-        state = (
-            np.full((1, len(self.values)), -1, dtype=np.int16),
-            np.zeros((1, len(enumerator.lower))),
-            self.start[None, :],
-        )
-        joined: list[int] = []
-        best: tuple[Integers, list[int]] = (state[0].astype(np.int64), [])
-        generator = np.random.default_rng(0)
-        while len(joined) < len(self.values):
-            place = self._next(state, joined, low, high, generator)
-            grown = self._join(state, place, joined, low, high)
+    def join(
+        self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool]
+    ) -> tuple[Integers, list[int]] | None:
+        """Join the axes of ``order`` to the combinations ``core`` of the axes ``joined``, as far as they stay few.
+
+        Combinations have shape (rows, axes), -1 where an axis is open. None if nothing survives.
+        """
+        state = self._state(core, joined)
+        joined = list(joined)
+        for place in order:
+            grown = self._join(state, place, joined)
             if grown is None:
                 return None
-            if len(grown[0]) > WIDEST or deadline_reached():  # type: ignore[operator]
+            if len(grown[0]) > WIDEST or stop():
                 break
             state = grown
             joined.append(place)
-            if len(state[0]) <= LARGEST_CORE:
-                best = (state[0].astype(np.int64), list(joined))
-                if len(state[0]) <= SMALL_ENOUGH and len(joined) >= len(self.values) // 2:
-                    break
-        return best
+        return state[0].astype(np.int64), joined
 
-    def _next(
-        self, state: tuple[NDArray[np.int16], Array, Array], joined: list[int], low: Array, high: Array,
-        generator: np.random.Generator,
-    ) -> int:  # fmt: skip
-        rows = len(state[0])
-        chosen = generator.choice(rows, SAMPLE, replace=False) if rows > SAMPLE else np.arange(rows)
-        sample = (state[0][chosen], state[1][chosen], state[2][chosen])
-        best, best_count = -1, np.inf
-        for place in range(len(self.values)):
-            if place in joined:
-                continue
-            grown = self._join(sample, place, joined, low, high)
-            count = 0.0 if grown is None else float(len(grown[0]))
-            count += 1e-3 * len(self.values[place])
-            if count < best_count:
-                best, best_count = place, count
-            if count <= 0.5 * len(chosen):
-                break
-        return best
+    def _state(self, core: Integers, joined: list[int]) -> tuple[NDArray[np.int16], Array, Array]:
+        """Row sums and growths of given combinations."""
+        sums = np.zeros((len(core), len(self.enumerator.lower)))
+        values = np.repeat(self.start[None, :], len(core), axis=0)
+        for place in joined:
+            sums += self.enumerator.weights[place][:, core[:, place]].T
+            values *= self.growth[place][core[:, place]]
+        for k, axes, table in self.rests:
+            if set(axes) <= set(joined):
+                values[:, k] *= table[tuple(core[:, p] for p in axes)]
+        return core.astype(np.int16), sums, values
 
     def _join(
-        self, state: tuple[NDArray[np.int16], Array, Array], place: int, joined: list[int], low: Array, high: Array
+        self, state: tuple[NDArray[np.int16], Array, Array], place: int, joined: list[int]
     ) -> tuple[NDArray[np.int16], Array, Array] | None:
         indices, sums, values = state
         enumerator = self.enumerator
         rest = [p for p in range(len(self.values)) if p != place and p not in joined]
-        least_rest = low[rest].sum(axis=0)
-        most_rest = high[rest].sum(axis=0)
+        least_rest = self.low[rest].sum(axis=0)
+        most_rest = self.high[rest].sum(axis=0)
         later = self.least[rest].prod(axis=0)
         weights = (self.shares * later).T
         known = {place, *joined}
@@ -241,23 +227,29 @@ class Contraction:
 
 
 def contract(
-    enumerator: Enumerator, masks: Masks, bounds: list[Bound], keep: Integers, deadline_reached: object
-) -> Contracted | None:
-    """The space contracted under ``bounds``; the plan ``keep`` stays in it. None: no plan is within all bounds."""
+    enumerator: Enumerator, masks: Masks, phases: list[tuple[list[int], list[Bound]]], keep: Integers,
+    stop: Callable[[], bool],
+) -> Contracted | None:  # fmt: skip
+    """The space contracted in ``phases``: axes to join, and the bounds to join them under.
+
+    The plan ``keep`` stays in it. None: no plan is within all bounds.
+    """
     space = enumerator.space
-    found = Contraction(enumerator, masks, bounds).run(deadline_reached)
-    if found is None:
-        return None
-    core, joined = found
-    if not joined:
-        return Contracted(space.restrict(dict(zip([axis.name for axis in space.axes], masks, strict=True))), core, [])
+    core, joined = np.full((1, len(space.axes)), -1), []
+    for order, bounds in phases:
+        if joined and len(core) <= LARGEST_CORE:
+            break
+        found = Contraction(enumerator, masks, bounds).join(order, core, joined, stop)
+        if found is None:
+            return None
+        core, joined = found
     own = np.full(len(space.axes), -1)
     own[joined] = keep[joined]
     if not (core == own).all(axis=1).any():
         core = np.concatenate([core, own[None, :]])
-    table = {
-        column: values[core[:, place]] for place in joined for column, values in space.axes[place].table.items()
-    }
-    axes = [Axis("core", table)]
-    axes += [axis for place, axis in enumerate(space.axes) if place not in joined]
-    return Contracted(Space(tuple(axes), space.relations, space.constants), core, joined)
+    table = {column: values[core[:, place]] for place in joined for column, values in space.axes[place].table.items()}
+    rest = {axis.name: mask for axis, mask in zip(space.axes, masks, strict=True)}
+    axes = [Axis("core", table)] if joined else []
+    axes += [axis.restrict(rest[axis.name]) for place, axis in enumerate(space.axes) if place not in joined]
+    values = {place: np.flatnonzero(masks[place]) for place in range(len(masks)) if place not in joined}
+    return Contracted(Space(tuple(axes), space.relations, space.constants), core, joined, values)

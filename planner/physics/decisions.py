@@ -78,15 +78,23 @@ class SpaceBuilder:
         self._parts("tp", {tp for tp, _ in tensor})
         self._parts("cp", contexts)
         self._parts("pp", {pp for pp, _, _ in pipelines})
-        for degree in ("shard", "replica"):
-            self._parts(degree, data)
-        self._link("tp"), self._link("cp"), self._link("pp")
+        pairs = [(shard, replica) for shard in data for replica in data if shard * replica in set(data)]
+        pairs = [pair for pair in pairs if admitted(self.problem.decisions.replicas, pair[1])]
+        if not pairs:
+            self.problems.append(
+                f"{self.origin}: decisions.replicas: {_shown(self.problem.decisions.replicas)} divides no data-parallel group"
+            )
+        self._fail_if_wrong()
+        self._add("data", {"shard": [shard for shard, _ in pairs], "replica": [replica for _, replica in pairs]})
+        self._parts("shard", {shard for shard, _ in pairs})
+        self._parts("replica", {replica for _, replica in pairs})
+        for degree in ("tp", "cp", "pp", "shard", "replica"):
+            self._link(degree)
         self._data_rules()
         if self.setting.model.moe is not None:
             self._experts({tp for tp, _ in tensor}, data)
         self._mesh_rules()
         self._total("dp", {"shard": 1, "replica": 1, "cp": -1}, [d for d in data if d <= self.resources.limit])
-        self._total("replicas", {"replica": 1}, data, column="replicas")
         self._placement()
         self._fail_if_wrong()
         return Space(tuple(self.axes), tuple(self.relations), self.constants)
@@ -217,30 +225,23 @@ class SpaceBuilder:
         powers = {placed(degree, tier): 1 for tier in self.tiers} | {degree: -1}
         self.relations.append(Equal(f"{degree} placed on the tiers", powers))
 
-    def _total(self, key: str, powers: dict[str, int], candidates: list[int], column: str = "dp") -> None:
+    def _total(self, key: str, powers: dict[str, int], candidates: list[int]) -> None:
         """An axis for a derived degree that the problem restricts."""
-        wanted = getattr(self.problem.decisions, key)
-        if wanted is None:
+        if getattr(self.problem.decisions, key) is None:
             return
         values = self._select(key, candidates, "no such degree divides the batch and the accelerators")
-        spread = {
-            (placed(name, tier)): power
-            for name, power in powers.items()
-            if name in ("shard", "replica", "edp")
-            for tier in self.tiers
-        } | {name: power for name, power in powers.items() if name not in ("shard", "replica", "edp")}
         if values:
-            self._add(column, {column: values})
-            self.relations.append(Equal(f"{key} as restricted", spread | {column: -1}))
+            self._add(key, {key: values})
+            self.relations.append(Equal(f"{key} as restricted", powers | {key: -1}))
 
     def _data_rules(self) -> None:
-        batch = {"micro_batch": 1, "grad_accum": 1, "cp": -1, "global_batch": -1}
+        batch = {"micro_batch": 1, "grad_accum": 1, "cp": -1, "global_batch": -1, "shard": 1, "replica": 1}
         for tier in self.tiers:
             shard, replica, cp = placed("shard", tier), placed("replica", tier), placed("cp", tier)
-            batch |= {shard: 1, replica: 1}
             self.relations.append(Whole(f"context ranks within data ranks on tier {tier}", {shard: 1, replica: 1, cp: -1}))
-            self.relations.append(Allowed("replicas need ZeRO", ("zero", replica), rules.replicas_need_zero))
         self.relations.append(Equal("global batch", batch))
+        self.relations.append(Whole("context ranks within data ranks", {"shard": 1, "replica": 1, "cp": -1}))
+        self.relations.append(Allowed("replicas need ZeRO", ("zero", "replica"), rules.replicas_need_zero))
         self.relations.append(Whole("interleaving needs grad_accum in multiples of pp", {"grad_accum": 1, "group": -1}))
         sequence = self.setting.sequence
         self.relations.append(Allowed(
@@ -257,18 +258,16 @@ class SpaceBuilder:
             name = f"accelerators on tier {tier}"
             self.relations.append(Equal(name, dict.fromkeys(columns, 1), fanout) if full
                                   else AtMost(name, columns, fanout))  # fmt: skip
-        every = tuple(placed(degree, tier) for degree in dense for tier in self.tiers)
         if not self.resources.exact:
-            self.relations.append(AtMost("accelerators", every, self.resources.limit))
+            self.relations.append(AtMost("accelerators", dense, self.resources.limit))
         elif len(self.resources.counts) == 1:
-            if not full:
-                self.relations.append(Equal("accelerators", dict.fromkeys(every, 1), self.resources.limit))
+            self.relations.append(Equal("accelerators", dict.fromkeys(dense, 1), self.resources.limit))
             # follows from the others, and lets the totals alone determine the accumulation
             powers = {"global_batch": 1, "cp": 1, "tp": 1, "pp": 1, "micro_batch": -1, "grad_accum": -1}
             self.relations.append(Equal("accumulation by the totals", powers, self.resources.limit))
-        elif not full:
+        else:
             self._add("gpus", {"gpus": list(self.resources.counts)})
-            self.relations.append(Equal("accelerators", dict.fromkeys(every, 1) | {"gpus": -1}))
+            self.relations.append(Equal("accelerators", dict.fromkeys(dense, 1) | {"gpus": -1}))
 
     def _experts(self, tensor: set[int], data: list[int]) -> None:
         moe = self.setting.model.moe
@@ -285,8 +284,20 @@ class SpaceBuilder:
         self._parts("ep", expert)
         self._parts("etp", sliced)
         products = {tp * value for tp in tensor for value in data if tp * value <= limit}
-        self._parts("edp", products)
-        self._link("ep"), self._link("etp")
+        copies = sorted({divisor for value in products for divisor in divisors(value)})
+        chosen = self._select("edp", copies, "no such degree divides the tensor and data ranks")
+        if not chosen:
+            return
+        self._add("edp", {"edp": chosen})
+        self._parts("edp", chosen)
+        for degree in ("ep", "etp", "edp"):
+            self._link(degree)
+        if folding:
+            whole = {"ep": 1, "etp": 1, "edp": 1, "tp": -1, "shard": -1}
+            self.relations.append(Equal("expert ranks are the tensor and data ranks", whole))
+        else:
+            self.relations.append(Equal("etp = tp", {"etp": 1, "tp": -1}))
+            self.relations.append(Equal("expert ranks are data ranks", {"ep": 1, "edp": 1, "shard": -1}))
         for tier in self.tiers:
             mesh = {placed(name, tier): 1 for name in ("ep", "etp", "edp")}
             if folding:
@@ -296,7 +307,6 @@ class SpaceBuilder:
                 self.relations.append(Equal(f"etp = tp on tier {tier}", {placed("etp", tier): 1, placed("tp", tier): -1}))
                 mesh = {placed("ep", tier): 1, placed("edp", tier): 1, placed("shard", tier): -1}
                 self.relations.append(Equal(f"expert ranks are data ranks on tier {tier}", mesh))
-        self._total("edp", {"edp": 1}, sorted({d for p in products for d in divisors(p)}), column="edp")
 
     def _placement(self) -> None:
         for degree, parts in self.problem.placement:

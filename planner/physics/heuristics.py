@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from planner.algebra.space import Space
 
-_BATCH = ("micro_batch", "grad_accum", "recompute", "zero", "precision", "dp", "replicas", "edp_total", "gpus")
+_BATCH = ("micro_batch", "grad_accum", "recompute", "zero", "precision", "dp", "gpus", "data")
 
 #: Families of axes (a degree with its parts on all tiers) that are freed together around a plan.
 NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
@@ -20,9 +20,9 @@ NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
     ("tensor", "tp", "shard", "edp", *_BATCH),
     ("pipeline", "pp", "shard", "edp", *_BATCH),
     ("tensor", "tp", "pipeline", "pp", "edp", "micro_batch", "grad_accum"),
-    ("context", "cp", "micro_batch", "grad_accum", "shard", "edp"),
+    ("context", "cp", "micro_batch", "grad_accum", "data", "shard", "edp"),
     ("ep", "etp", "edp", "recompute", "micro_batch", "grad_accum"),
-    ("replica", "shard", "zero", "replicas", "edp"),
+    ("replica", "shard", "data", "zero", "edp"),
     ("tp", "cp", "pp", "shard", "ep", "etp", "edp"),
 )
 
@@ -40,6 +40,8 @@ def subspaces(space: Space) -> Iterator[dict[str, NDArray[np.bool_]]]:
             or axis.name in ("context", "etp")
         ):
             plain[axis.name] = smallest
+        elif axis.name == "data":
+            plain[axis.name] = axis.table["replica"] == axis.table["replica"].min()
         elif axis.name == "zero":
             plain[axis.name] = values == (1 if (values == 1).any() else values.min())
         elif axis.name == "recompute":

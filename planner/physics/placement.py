@@ -27,8 +27,8 @@ def place(totals: Mapping[str, Array], fanouts: Sequence[Array | float]) -> dict
     ``totals`` has ``tp``, ``cp``, ``pp``, ``shard`` and ``replica`` (with shard x replica = dp x cp), ``ep`` and
     ``etp``; arrays of shape (plans,), at least 1. ``fanouts`` says how many units each tier joins, innermost first, a
     number or an array of shape (plans,); the last may be infinite and takes all that is left. Returns ``tp_0``,
-    ``tp_1`` ... for ``tp``, ``cp``, ``pp``, ``shard``, ``replica``, ``ep``, ``etp`` and ``edp``, all at least 1, of
-    shape (plans,).
+    ``tp_1`` ... for ``tp``, ``cp``, ``pp``, ``shard``, ``replica``, ``ep``, ``etp`` and ``edp``, and the totals of
+    ``shard``, ``replica`` and ``edp``, all at least 1, of shape (plans,).
 
     Context ranks are data ranks, so cp lies inside shard. The expert mesh is that of one replica: etp x ep x edp = tp x
     shard; ep x etp must not exceed it.
@@ -54,6 +54,8 @@ def place(totals: Mapping[str, Array], fanouts: Sequence[Array | float]) -> dict
             left[name] = left[name] / part
         parts["edp"] = np.maximum(mesh / (parts["etp"] * parts["ep"]), 1.0)
         columns |= {placed(name, tier): part for name, part in parts.items()}
+    columns |= {name: np.asarray(totals[name], dtype=float) for name in ("shard", "replica")}
+    columns["edp"] = np.prod([columns[placed("edp", tier)] for tier in range(len(fanouts))], axis=0)
     return columns
 
 

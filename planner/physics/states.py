@@ -84,7 +84,7 @@ def memory(setting: Setting, pick: Pick) -> list[Expression]:
     terms: list[Expression] = []
     for _, local, degree in local_parameters(setting, pick):
         for name, size, zero in held:
-            shards = [sharded_from(zero, placed(degree, tier)) for tier in setting.tiers] if zero < NEVER else []
+            shards = [sharded_from(zero, degree)] if zero < NEVER else []
             terms.append(term(name, BYTE, size, *local, *shards, source=source))
         gathered = [] if whole else [_two_layers_of(setting, pick)]
         only = choice("zero", {0: 0.0, 3: 1.0}, "[zero=3]")
@@ -123,10 +123,9 @@ def reduction(setting: Setting) -> Expression:
     across = total(name, collectives.ring(setting, "replica", name, gradient, 2.0))
     for _, local, degree in local_parameters(setting, heaviest):
         held = term("", ONE, 1.0, *local)
-        inside = tuple(power(placed(degree, tier), -1) for tier in setting.tiers)
         shards = total(name, collectives.ring(setting, degree, name, 1.0, 1.0))
         terms.append(product(product(shards, volume), held))
-        terms.append(product(across, term("", ONE, 1.0, *local, *inside)))
+        terms.append(product(across, term("", ONE, 1.0, *local, power(degree, -1))))
     buckets = stages.stage_factor(
         setting.model, "buckets", lambda pp, vp: float(max(1, heaviest(setting.model, pp, vp).layers))
     )
@@ -171,6 +170,5 @@ def update(setting: Setting) -> Expression:
     traffic = 2 * assumptions.optimizer_bytes + assumptions.gradient_bytes + WEIGHT_BYTES
     terms = []
     for _, local, degree in local_parameters(setting, heaviest):
-        shards = [sharded_from(1, placed(degree, tier)) for tier in setting.tiers]
-        terms.append(term("optimizer step", SECOND, traffic / setting.memory_rate, *local, *shards))
+        terms.append(term("optimizer step", SECOND, traffic / setting.memory_rate, *local, sharded_from(1, degree)))
     return total("optimizer step", terms)

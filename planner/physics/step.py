@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
+from math import prod
 
-from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, power, product, term, total
+from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, product, rename, term, total
 from planner.algebra.units import ONE
 from planner.physics import collectives, compute, stages, states
 from planner.physics.memory import layers_factor, moe_count
-from planner.physics.setting import Setting
+from planner.physics.setting import Link, Setting
 from planner.physics.states import Pick
+
+
+#: The degrees that have a part on every tier.
+DEGREES = ("tp", "cp", "pp", "shard", "replica", "ep", "etp", "edp")
+#: A backward pass is two of the three passes of a micro-batch; gradients are reduced under the last one.
+BACKWARD = 2.0 / 3.0
 
 
 def step_time(setting: Setting) -> Expression:
     """``grad_accum`` micro-batches on the slowest stage, the bubble, and what of the gradient reduction is not hidden.
 
-    At most the assumed fraction of the reduction is hidden, and no more of it than one micro-batch's compute lasts:
-    T = bubble + update + tied embedding + max(m t + (1 - f) C, (m - 1) t + C).
+    At most the assumed fraction f of the reduction C is hidden, and no more of it than one backward pass lasts:
+    T = update + tied embedding + bubble + max over stages of max(m t + (1 - f) C, (m - 2/3) t + C).
     """
-    slowest = largest(
-        "slowest stage",
-        [
-            stage_time(setting, stages.busiest, embeds=False, heads=False),
-            stage_time(setting, stages.last, embeds=False, heads=True),
-            stage_time(setting, stages.first, embeds=True, heads=False),
-        ],
-    )
-    exposed = 1.0 - setting.assumptions.dp_overlap
+    stage_times = [
+        stage_time(setting, stages.busiest, embeds=False, heads=False),
+        stage_time(setting, stages.last, embeds=False, heads=True),
+        stage_time(setting, stages.first, embeds=True, heads=False),
+    ]
     communication = states.reduction(setting)
-    before_last = Factor("grad_accum-1", ("grad_accum",), lambda value: value - 1.0)
+    exposed = term("", ONE, 1.0 - setting.assumptions.dp_overlap)
+    all_of_it = Factor("grad_accum", ("grad_accum",), lambda value: value)
+    before_last = Factor("grad_accum-2/3", ("grad_accum",), lambda value: value - BACKWARD)
     bubble = term("bubble", ONE, 1.0, _bubble_factor())
     idle = product(layers_time(setting, stages.busiest), bubble).named("pipeline bubble")
-    if exposed > 0:
-        hidden_by_fraction: Expression = Sum((product(slowest, power("grad_accum")), product(communication, exposed)))
-    else:
-        hidden_by_fraction = product(slowest, power("grad_accum"))
-    hidden_by_compute = Sum((product(slowest, before_last), communication))
-    busy = largest("", [hidden_by_fraction, hidden_by_compute])
-    return total("step time", [busy, idle, states.update(setting), *states.tied_embedding(setting)])
+    alternatives = [
+        total("", [product(stage, micro_batches), idle, product(communication, share)])
+        for micro_batches, share in ((all_of_it, exposed), (before_last, term("", ONE, 1.0)))
+        for stage in stage_times
+    ]
+    return total("step time", [largest("", alternatives), states.update(setting), *states.tied_embedding(setting)])
+
+
+def floor(setting: Setting) -> Expression:
+    """The step time as if one ideal link joined everything: no plan of the same degrees takes less, wherever it lies.
+
+    The ideal link has the latency of the quickest tier and the bandwidths of all tiers together. It depends on the
+    degrees alone, not on their parts, and so bounds all placements at once.
+    """
+    ideal = Link(
+        "ideal",
+        fanout=prod(link.fanout for link in setting.links),
+        bandwidth=sum(link.bandwidth for link in setting.links),
+        latency=min(link.latency for link in setting.links),
+    )
+    return rename(step_time(replace(setting, links=(ideal,))), {collectives.placed(d, 0): d for d in DEGREES})
 
 
 def stage_time(setting: Setting, pick: Pick, *, embeds: bool, heads: bool) -> Expression:
