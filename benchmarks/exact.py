@@ -101,7 +101,9 @@ def _file(options: Options) -> Table:
         FILE_LIMIT_S,
         wall / FILE_LIMIT_S,
     )
-    table.notes.append("rows of instances/published/measured.csv with growing global batches; whole command, file to file")
+    table.notes.append(
+        "rows of instances/published/measured.csv with growing global batches; whole command, file to file"
+    )
     return table
 
 

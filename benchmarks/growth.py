@@ -62,14 +62,14 @@ def _grow(problem: str, batch: int, options: Options) -> Table:
 def _write(folder: Path, name: str, accelerators: int, batch: int) -> int:
     """Write the problem and its cluster; returns the memory of one accelerator, GiB."""
     from planner import catalog
-    from planner.physics.parameters import parameter_count
+    from planner.physics import parameters
 
     problem = tomllib.loads(catalog.locate("problem", name).read_text())
     cluster = tomllib.loads(catalog.locate("cluster", problem["cluster"]).read_text())
     cluster |= {"tiers": tiers(cluster["tiers"], accelerators), "name": f"{cluster['name']} x {accelerators}"}
-    parameters = parameter_count(catalog.load_model(problem["model"]))
+    size = parameters.total(catalog.load_model(problem["model"]))
     own = int(catalog.load_hardware(cluster["accelerator"]).memory_gib)
-    memory = max(own, ceil(BYTES_A_PARAMETER * parameters / accelerators / 2**30))
+    memory = max(own, ceil(BYTES_A_PARAMETER * size / accelerators / 2**30))
     problem["training"] |= {"gpus": accelerators, "global_batch": batch}
     problem["limits"] = problem.get("limits", {}) | {"memory_gib": memory}
     problem["cluster"] = "./cluster.toml"

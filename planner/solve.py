@@ -7,15 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
-from planner.algebra.evaluation import Evaluator
-from planner.errors import InputError
+from planner.errors import InputError, SolverError
 from planner.outcome import Outcome, Progress, Status
 from planner.physics import heuristics
 
 if TYPE_CHECKING:
-    from planner.algebra.expressions import Expression
     from planner.algebra.space import Integers
     from planner.instance import Instance
     from planner.search.local import LocalSearch, Pool
@@ -29,12 +25,13 @@ Solver = Literal["highs", "exhaustive"]
 
 def optimise(
     instance: Instance, *, gap: float = 1e-3, time_limit: float = math.inf, top: int = 1, solver: Solver = "highs",
-    seed: int = 0, progress: Callable[[Progress], None] | None = None,
+    seed: int = 0, presolve: bool = True, progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:  # fmt: skip
     """The best plan of ``instance`` and what is proved about it.
 
     ``gap`` is the relative distance from the best that may remain, ``time_limit`` in seconds. ``top`` asks for further
     good plans: proved to be the next best with the exhaustive solver, otherwise the best that were met on the way.
+    Without ``presolve`` the mixed-integer program proves everything alone, which takes longer.
     Raises `InputError` for meaningless options.
     """
     problems = []
@@ -55,7 +52,7 @@ def optimise(
 
     if solver == "exhaustive":
         return _exhaust(instance, top, time_limit, started)
-    return _prove(instance, gap, deadline, top, seed, report, started)
+    return _prove(instance, gap, deadline, top, seed, presolve, report, started)
 
 
 def _exhaust(instance: Instance, top: int, time_limit: float, started: float) -> Outcome:
@@ -80,90 +77,80 @@ def _exhaust(instance: Instance, top: int, time_limit: float, started: float) ->
 
 
 def _prove(
-    instance: Instance, gap: float, deadline: float, top: int, seed: int,
+    instance: Instance, gap: float, deadline: float, top: int, seed: int, presolve: bool,
     report: Callable[[float, float, str], None], started: float,
 ) -> Outcome:  # fmt: skip
-    from planner.search.local import LocalSearch, Pool
-
-    local = LocalSearch(instance.space, instance.objective, instance.peak_memory, instance.setting.capacity)
-    pool = Pool.empty(len(instance.space.axes))
-    statistics: dict[str, float | int | str] = {"solver": "highs", "seed": seed}
-    bound, stopped, infeasible, least_memory = 0.0, "", False, None
-    try:
-        until = min(deadline, time.monotonic() + LOCAL_SEARCH_SECONDS)
-        local.seed(pool, heuristics.subspaces(instance.space), SEED_PLANS)
-        local.improve(pool, heuristics.NEIGHBOURHOODS, starts=3, deadline=until)
-        report(pool.best, 0.0, "local search")
-        statistics["local_search_s"] = time.monotonic() - started
-        statistics["local_search_value"] = pool.best
-        if not len(pool.values):
-            search = _least_memory(instance, local, pool, gap, deadline, seed, report)
-            statistics |= search.statistics
-            stopped = search.stopped
-            least_memory = search.bound
-            infeasible = search.infeasible or search.bound > instance.setting.capacity
-        if len(pool.values) and not stopped:
-            search = _outer_approximation(instance, local, gap, deadline, seed, report).run(_search(pool))
-            statistics |= search.statistics
-            bound, stopped = search.bound, search.stopped
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    statistics["wall_s"] = time.monotonic() - started
-    statistics["plans_priced"] = pool.priced
-    values = tuple(float(value) for value in pool.values[:top])
-    plans = _plans(instance, pool.indices[:top])
-    if values:
-        status = Status.OPTIMAL if 1.0 - bound / values[0] <= gap else Status.FEASIBLE
-        if status is Status.OPTIMAL:
-            stopped = ""
-    else:
-        status = Status.INFEASIBLE if infeasible else Status.UNKNOWN
-        bound = math.inf if infeasible else 0.0
-    return Outcome(status, plans, values, bound, stopped, least_memory, statistics)
-
-
-def _search(pool: Pool):  # type: ignore[no-untyped-def]
-    from planner.milp.outer_approximation import Search
-
-    return Search(pool)
-
-
-def _outer_approximation(instance, local, gap, deadline, seed, report):  # type: ignore[no-untyped-def]
-    from planner.milp.outer_approximation import OuterApproximation
-
-    return OuterApproximation(local, instance.objective, instance.peak_memory, instance.setting.capacity,
-                              gap=gap, deadline=deadline, seed=seed, report=report)  # fmt: skip
-
-
-def _least_memory(instance, local, pool, gap, deadline, seed, report):  # type: ignore[no-untyped-def]
-    """Minimise the peak memory: either a plan fits, or the bound says by how much none does."""
     from planner.milp.outer_approximation import OuterApproximation, Search
     from planner.search.local import LocalSearch, Pool
 
-    memory_local = LocalSearch(instance.space, instance.peak_memory, instance.peak_memory, math.inf)
-    memory_pool = Pool.empty(len(instance.space.axes))
-    memory_local.seed(memory_pool, heuristics.subspaces(instance.space), SEED_PLANS)
-    if not len(memory_pool.values):
-        for indices in memory_local.enumerator.combinations():
-            if len(indices):
-                memory_local.price(memory_pool, indices)
-                break
-    if not len(memory_pool.values):
-        return Search(pool, bound=math.inf, infeasible=True)
-    memory_local.improve(memory_pool, heuristics.NEIGHBOURHOODS, starts=2, deadline=time.monotonic() + 0.5)
-    search = OuterApproximation(memory_local, instance.peak_memory, None, math.inf, gap=gap, deadline=deadline,
-                                seed=seed, report=lambda *_: None).run(Search(memory_pool))  # fmt: skip
-    local.price(pool, memory_pool.indices)
-    if len(pool.values):
-        local.improve(pool, heuristics.NEIGHBOURHOODS, starts=3, deadline=time.monotonic() + LOCAL_SEARCH_SECONDS)
-    return search
+    space, capacity = instance.space, instance.setting.capacity
+    options = {
+        "order": heuristics.joining_order(space), "gap": gap, "deadline": deadline, "seed": seed, "presolve": presolve,
+    }  # fmt: skip
+    local = LocalSearch(space, instance.objective, instance.peak_memory, capacity)
+    pool = Pool.empty(len(space.axes))
+    statistics: dict[str, float | int | str] = {"solver": "highs", "seed": seed}
+    search = Search(pool)
+    least_memory: float | None = None
+    infeasible = False
+    try:
+        _find(local, pool, deadline)
+        report(pool.best, 0.0, "local search")
+        statistics |= {"local_search_s": time.monotonic() - started, "local_search_value": pool.best}
+        if not len(pool.values):
+            memory = instance.peak_memory
+            memory_local = LocalSearch(space, memory, memory, math.inf)
+            memory_pool = Pool.empty(len(space.axes))
+            _find(memory_local, memory_pool, deadline)
+            if not len(memory_pool.values):
+                infeasible = not _any_plan(memory_local, memory_pool)
+            if len(memory_pool.values):
+                least = OuterApproximation(memory_local, memory, None, math.inf, floor=memory,
+                                           report=lambda *_: None, **options).run(Search(memory_pool))  # type: ignore[arg-type]  # fmt: skip
+                search.stopped, least_memory = least.stopped, least.bound
+                statistics |= least.statistics
+                infeasible = least.bound > capacity
+                local.price(pool, memory_pool.indices)
+                if len(pool.values):
+                    _find(local, pool, deadline)
+        if len(pool.values):
+            search = OuterApproximation(local, instance.objective, instance.peak_memory, capacity, floor=instance.floor,
+                                        report=report, **options).run(Search(pool))  # type: ignore[arg-type]  # fmt: skip
+            statistics |= search.statistics
+    except KeyboardInterrupt:
+        search.stopped = "interrupted"
+    except SolverError as error:  # the plan found so far stands, with the bound proved so far
+        if not len(pool.values):
+            raise
+        search.stopped = f"solver failure: {error}"
+    statistics |= {"wall_s": time.monotonic() - started, "plans_priced": pool.priced}
+    values = tuple(float(value) for value in pool.values[:top])
+    plans = _plans(instance, pool.indices[:top])
+    if not values:
+        status, bound = (Status.INFEASIBLE, math.inf) if infeasible else (Status.UNKNOWN, 0.0)
+        return Outcome(status, plans, values, bound, "" if infeasible else search.stopped, least_memory, statistics)
+    optimal = 1.0 - search.bound / values[0] <= gap
+    status, stopped = (Status.OPTIMAL, "") if optimal else (Status.FEASIBLE, search.stopped)
+    return Outcome(status, plans, values, search.bound, stopped, least_memory, statistics)
+
+
+def _find(local: LocalSearch, pool: Pool, deadline: float) -> None:
+    """Seeds, unless the pool has plans, and improvements of them."""
+    if not len(pool.values):
+        local.seed(pool, heuristics.subspaces(local.space), SEED_PLANS)
+    until = min(deadline, time.monotonic() + LOCAL_SEARCH_SECONDS)
+    local.improve(pool, heuristics.NEIGHBOURHOODS, starts=3, deadline=until)
+
+
+def _any_plan(local: LocalSearch, pool: Pool) -> bool:
+    """Whether the space has a plan at all; the first ones found are priced."""
+    for indices in local.enumerator.combinations():
+        if len(indices):
+            local.price(pool, indices)
+            return True
+    return False
 
 
 def _plans(instance: Instance, indices: Integers) -> tuple[dict[str, int], ...]:
     columns = instance.space.columns(indices)
     return tuple({name: int(values[plan]) for name, values in columns.items()} for plan in range(len(indices)))
-
-
-def exact_value(expression: Expression, plan: dict[str, int]) -> float:
-    """The exact value of an expression at a plan."""
-    return float(Evaluator({name: np.array([float(value)]) for name, value in plan.items()})(expression)[0])

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.errors import MismatchError, SolverError
+from planner.algebra.space import Allowed
+from planner.errors import SolverError
 from planner.milp.dominance import undominated
-from planner.milp.highs import MipResult, MipStatus, Solver
+from planner.milp.highs import MipStatus, Solver
+from planner.milp.presolve import Bound, Contracted, contract, selections
 from planner.milp.program import Program
 from planner.milp.tree import Tabulator
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.algebra.expressions import Array, Expression
-    from planner.algebra.space import Integers
     from planner.search.local import LocalSearch, Pool
 
 #: Rounds of cuts at the relaxation's own solution before the first tree, and the least gain of a round.
@@ -42,7 +43,7 @@ class Search:
     pool: Pool
     bound: float = 0.0
     stopped: str = ""
-    infeasible: bool = False
+    cutoff: float = np.inf  # below the objective of every plan that the presolve has dropped
     statistics: dict[str, float | int | str] = field(default_factory=dict)
 
     @property
@@ -52,52 +53,96 @@ class Search:
 
 
 class OuterApproximation:
-    """Minimises ``objective`` over the plans whose ``limit`` is within ``capacity``."""
+    """Minimises ``objective`` over the plans of ``local``'s space whose ``limit`` is within ``capacity``.
+
+    ``floor`` is nowhere above the objective and does not depend on the placement; ``order`` are the places of the axes of
+    totals and of parts, in the order in which the presolve joins them.
+    """
 
     def __init__(
         self, local: LocalSearch, objective: Expression, limit: Expression | None, capacity: float, *,
-        gap: float, deadline: float, seed: int, report: Report,
+        floor: Expression, order: tuple[list[int], list[int]], gap: float, deadline: float, seed: int, report: Report,
+        presolve: bool = True,
     ) -> None:  # fmt: skip
         self.local, self.space = local, local.space
-        self.objective_expression, self.limit_expression, self.capacity = objective, limit, capacity
+        self.expression, self.limit_expression, self.capacity = objective, limit, capacity
+        self.floor, self.order, self.presolve = floor, order, presolve
         self.gap, self.deadline, self.seed, self.report = gap, deadline, seed, report
 
     def run(self, search: Search) -> Search:
-        """Improve ``search`` until its gap is closed, nothing fits, or time is up. Its pool holds a plan to start from.
+        """Improve ``search`` until its gap is closed, nothing fits, or time is up.
 
-        The values that the pool holds are those of ``objective``.
+        Its pool holds at least one plan, with values of ``objective``.
         """
-        pool = search.pool
-        masks = self.local.enumerator.propagate(self.local.enumerator.everything)
-        if masks is None:
-            search.infeasible = True
-            return search
-        tabulator = Tabulator(self.space)
-        objective = tabulator.tree(self.objective_expression)
-        limit = tabulator.tree(self.limit_expression) if self.limit_expression is not None else None
-        masks = undominated(self.local.enumerator, masks, [objective] + ([limit] if limit else []))
-        masks = self._keep(masks, pool.indices[:1])
-        good = np.array([plan for plan in pool.indices[:12] if all(m[v] for m, v in zip(masks, plan, strict=True))])
-        reference = pool.best
-        program = Program(self.space, masks, objective, reference, limit, self.capacity, good)
-        for places, grid in self.local.enumerator.tables:
-            if len(places) == 2:
-                program.forbid_pairs(places[0], places[1], grid)
-        solver = Solver(program)
-        self._size(search, program, solver)
-        if not self._root(search, program, solver, reference):
-            search.infeasible = not len(pool.values)
-            search.bound = pool.best
-            return search
-        self._rounds(search, program, solver, reference)
-        self._size(search, program, solver)
+        pool, enumerator = search.pool, self.local.enumerator
+        masks = enumerator.propagate(enumerator.everything)
+        assert masks is not None, "the pool holds a plan, so the space is not empty"
+        cutoff = pool.best * (1.0 - 0.9 * self.gap)
+        if self.presolve:
+            contracted = self._contract(search, masks, cutoff)
+            if contracted is None:
+                search.bound = cutoff
+                return search
+        else:
+            names = [axis.name for axis in self.space.axes]
+            identity = self.space.restrict(dict(zip(names, masks, strict=True)))
+            values = {place: np.flatnonzero(mask) for place, mask in enumerate(masks)}
+            contracted, cutoff = Contracted(identity, np.zeros((1, 0), dtype=np.int64), [], values), np.inf
+        self._program(search, contracted, cutoff)
         return search
 
-    def _keep(self, masks: list[NDArray[np.bool_]], plans: Integers) -> list[NDArray[np.bool_]]:
-        for plan in plans:
-            for place, value in enumerate(plan):
-                masks[place][value] = True
-        return masks
+    def _contract(self, search: Search, masks: list[NDArray[np.bool_]], cutoff: float) -> Contracted | None:
+        """The space contracted under the cutoff; survivors that are whole plans are priced."""
+        pool, enumerator = search.pool, self.local.enumerator
+        tabulator = Tabulator(self.space)
+        objective, floor = tabulator.tree(self.expression), tabulator.tree(self.floor)
+        trees = [objective, floor]
+        plan = pool.indices[0]
+        memory: list[Bound] = []
+        if self.limit_expression is not None:
+            limit = tabulator.tree(self.limit_expression)
+            trees.append(limit)
+            memory = [Bound(leaves, self.capacity) for leaves in selections(limit, plan)]
+        live = enumerator.propagate(undominated(enumerator, masks, trees))
+        assert live is not None
+        totals, parts = self.order
+        phases = [
+            (totals, [Bound(leaves, cutoff) for leaves in selections(floor, plan)] + memory),
+            (parts, [Bound(leaves, cutoff) for leaves in selections(objective, plan)]),
+        ]
+        self.report(pool.best, search.bound, "presolve")
+        contracted = contract(enumerator, live, phases, plan, lambda: time.monotonic() > self.deadline)
+        if contracted is None:
+            return None
+        search.statistics |= {"core": len(contracted.core), "core_axes": len(contracted.joined)}
+        if len(contracted.joined) == len(self.space.axes):
+            valid = self.space.holds(self.space.columns(contracted.core))
+            self.local.price(pool, contracted.core[valid])
+        return contracted
+
+    def _program(self, search: Search, contracted: Contracted, cutoff: float) -> None:
+        """Prove what is left with the program; ``cutoff`` bounds what the presolve has dropped."""
+        pool, space = search.pool, contracted.space
+        tabulator = Tabulator(space)
+        objective = tabulator.tree(self.expression)
+        limit = tabulator.tree(self.limit_expression) if self.limit_expression is not None else None
+        masks = [np.ones(axis.size, dtype=bool) for axis in space.axes]
+        reference = pool.best
+        good = contracted.drop(pool.indices[:12], self.space)
+        program = Program(space, masks, objective, reference, limit, self.capacity, good)
+        for relation in space.relations:
+            if isinstance(relation, Allowed):
+                places = [space.position[axis.name] for axis in space.axes_of(relation.columns)]
+                if len(places) == 2:
+                    grid = space.tabulate(relation.function, relation.columns).astype(bool)
+                    program.forbid_pairs(places[0], places[1], grid)
+        solver = Solver(program)
+        search.cutoff = cutoff
+        if self._root(search, program, solver, reference):
+            self._rounds(search, contracted, program, solver, reference)
+        else:
+            search.bound = min(cutoff, pool.best)
+        self._size(search, program, solver)
 
     def _size(self, search: Search, program: Program, solver: Solver) -> None:
         search.statistics |= {
@@ -125,7 +170,9 @@ class OuterApproximation:
             previous = value
         return True
 
-    def _rounds(self, search: Search, program: Program, solver: Solver, reference: float) -> None:
+    def _rounds(
+        self, search: Search, contracted: Contracted, program: Program, solver: Solver, reference: float
+    ) -> None:
         pool = search.pool
         seen: set[bytes] = set()
         nodes = 0
@@ -134,54 +181,46 @@ class OuterApproximation:
             if remaining <= 0:
                 search.stopped = "time limit"
                 return
-            search.statistics["iterations"] = iteration
-            start = program.choices_of(pool.indices[0]) if len(pool.values) and program.contains(pool.indices[0]) else None
+            known = contracted.drop(pool.indices[:1], self.space)
+            start = program.choices_of(known[0]) if len(known) else None
 
             def news(_incumbent: float, bound: float) -> None:
-                self.report(pool.best, max(search.bound, min(bound, 1.0) * reference), "tree")
+                self.report(pool.best, max(search.bound, min(bound * reference, search.cutoff, pool.best)), "tree")
 
-            result = solver.run(gap=max(self.gap * 0.9, 1e-9), time_limit=remaining, seed=self.seed, start=start, report=news)
+            gap = max(self.gap * 0.9, 1e-9)
+            result = solver.run(gap=gap, time_limit=remaining, seed=self.seed, start=start, report=news)
             nodes += result.nodes
-            search.statistics["nodes"] = nodes
+            search.statistics |= {"iterations": iteration, "nodes": nodes}
             if result.status is MipStatus.INFEASIBLE:
-                search.infeasible = not len(pool.values)
-                search.bound = pool.best
+                self._raise_bound(search, np.inf)
                 return
             self._raise_bound(search, result.bound * reference)
             if result.solution is not None:
-                self._examine(pool, program, result.solution, seen)
+                self._examine(search, contracted, program, result.solution, seen)
             self.report(pool.best, search.bound, "tree")
             if search.gap <= self.gap:
                 return
             if result.status is not MipStatus.PROVEN:
                 search.stopped = str(result.status)
                 return
-            self._improve_bound_only(result, search, reference)
+            if result.solution is None:
+                raise SolverError(f"HiGHS proved a bound of {result.bound * reference:g} without a plan")
         search.stopped = f"no proof after {MAX_ROUNDS} rounds"
 
-    def _improve_bound_only(self, result: MipResult, search: Search, reference: float) -> None:
-        """A run that ended proven without a plan to examine cannot make progress: say so rather than loop."""
-        if result.solution is None:
-            raise SolverError(f"HiGHS proved a bound of {result.bound * reference:g} without a plan")
-
     def _raise_bound(self, search: Search, bound: float) -> None:
-        search.bound = max(search.bound, min(bound * (1.0 - SAFETY), search.pool.best))
+        """Take a bound of the program: no more than what bounds the dropped plans, and than the best plan itself."""
+        search.bound = max(search.bound, min(bound * (1.0 - SAFETY), search.cutoff, search.pool.best))
 
-    def _examine(self, pool: Pool, program: Program, solution: Array, seen: set[bytes]) -> None:
+    def _examine(
+        self, search: Search, contracted: Contracted, program: Program, solution: Array, seen: set[bytes]
+    ) -> None:
         """Price the proposed plan exactly; make the program exact there, or exclude it if it still proposes it."""
-        plan = program.plan(solution)
-        if not bool(self.space.holds(self.space.columns(plan[None, :]))[0]):
-            program.exclude(plan)
-            return
-        self.local.price(pool, plan[None, :])
-        if plan.tobytes() in seen:
-            program.exclude(plan)
-            return
-        seen.add(plan.tobytes())
-        program.cut_at_plan(plan)
-
-
-def check(claimed: float, exact: float, what: str) -> None:
-    """Raises `MismatchError` when two computations of the same value differ by more than rounding."""
-    if not np.isclose(claimed, exact, rtol=1e-9, atol=0.0):
-        raise MismatchError(f"{what}: {claimed!r} was found, the exact evaluation says {exact!r}")
+        proposed = program.plan(solution)
+        plan = contracted.lift(proposed[None, :], self.space)
+        known = proposed.tobytes() in seen
+        if known or not bool(self.space.holds(self.space.columns(plan))[0]):
+            program.exclude(proposed)
+        else:
+            self.local.price(search.pool, plan)
+            seen.add(proposed.tobytes())
+            program.cut_at_plan(proposed)

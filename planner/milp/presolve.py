@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 #: Partial combinations at once, at most: beyond, the presolve stops where it is.
 WIDEST = 100_000
 #: Combinations that the core may have without another phase.
-LARGEST_CORE = 1500
+LARGEST_CORE = 300
+#: Combinations that the core may have in the program.
+LARGEST_PROGRAM = 3000
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
 
@@ -243,6 +245,13 @@ def contract(
         if found is None:
             return None
         core, joined = found
+    if len(core) > LARGEST_PROGRAM:  # too many for one axis: keep what the values tell
+        masks = list(masks)
+        for place in joined:
+            masks[place] = np.zeros_like(masks[place])
+            masks[place][core[:, place]] = True
+            masks[place][keep[place]] = True
+        core, joined = np.full((1, len(space.axes)), -1), []
     own = np.full(len(space.axes), -1)
     own[joined] = keep[joined]
     if not (core == own).all(axis=1).any():

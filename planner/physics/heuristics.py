@@ -26,6 +26,20 @@ NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
     ("tp", "cp", "pp", "shard", "ep", "etp", "edp"),
 )
 
+#: Axes in the order in which they are joined under bounds: degrees and choices first, then where the degrees lie.
+TOTALS = ("gpus", "global_batch", "tensor", "precision", "pipeline", "context", "micro_batch", "grad_accum", "recompute",
+          "zero", "ep", "etp", "data", "edp", "dp")  # fmt: skip
+PARTS = ("tp", "pp", "shard", "replica", "cp", "ep", "etp", "edp")
+
+
+def joining_order(space: Space) -> tuple[list[int], list[int]]:
+    """The places of the axes of totals, and of parts, in the order in which they are joined."""
+    names = [axis.name for axis in space.axes]
+    totals = [names.index(name) for name in TOTALS if name in names]
+    parts = [place for degree in PARTS for place, name in enumerate(names) if name.rpartition("_")[0] == degree
+             and place not in totals]  # fmt: skip
+    return totals, parts + [place for place in range(len(names)) if place not in totals and place not in parts]
+
 
 def subspaces(space: Space) -> Iterator[dict[str, NDArray[np.bool_]]]:
     """Masks of ever larger subspaces: tensor ranks inside the node, no replicas, ZeRO-1, few recomputation choices."""
