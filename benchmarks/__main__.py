@@ -10,6 +10,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from benchmarks.registry import BENCHMARKS, Options
 
@@ -24,6 +25,12 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of each command (default 3)")
     parser.add_argument("--samples", type=int, default=2000, metavar="N", help="random instances of the oracle")
     parser.add_argument("--calculon", type=Path, metavar="PATH", help="a checkout of calculon-ai/calculon")
+    parser.add_argument(
+        "--calculon-saved",
+        type=Path,
+        metavar="FILE",
+        help="keep its search's figures here, and use them if they are there",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
     if arguments.list:
@@ -32,20 +39,21 @@ def main() -> int:
         return 0
     if arguments.repeat < 1 or arguments.samples < 1:
         parser.error("--repeat and --samples must be 1 or more")
-    options = Options(arguments.repeat, arguments.samples, arguments.calculon)
+    options = Options(arguments.repeat, arguments.samples, arguments.calculon, arguments.calculon_saved)
     names = arguments.only or [name for name, one in BENCHMARKS.items() if arguments.all or not one.slow]
     if "calculon" in names and arguments.calculon is None:
         if arguments.only:
             parser.error("calculon needs --calculon PATH")
         names.remove("calculon")
-    document = {"machine": machine(), "benchmarks": {}}
+    measured: dict[str, Any] = {}
+    document = {"machine": machine(), "benchmarks": measured}
     if not arguments.json:
-        print("".join(f"{key}: {value}\n" for key, value in document["machine"].items()))
+        print("".join(f"{key}: {value}\n" for key, value in machine().items()))
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
         started = time.perf_counter()
         tables = BENCHMARKS[name].run(options)
-        document["benchmarks"][name] = {
+        measured[name] = {
             "seconds": time.perf_counter() - started,
             "tables": [table.to_json() for table in tables],
         }

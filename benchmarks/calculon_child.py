@@ -1,8 +1,8 @@
-"""Runs Calculon from its checkout, in a process of its own: ``search ARGUMENTS...`` or ``price APP SYSTEM < EXECUTIONS``.
+"""Runs Calculon from its checkout in a process of its own: ``search ARGUMENTS...``, ``price APP SYSTEM < EXECUTIONS``.
 
 Calculon logs about a thousand debug records for each execution to a logger that nobody reads; here they are switched
-off, which makes its search eight times faster and changes nothing else. ``psutil``, which it only asks for the number of
-cores, is replaced where it is not installed.
+off, which makes its search eight times faster and changes nothing else. ``psutil``, which it only asks for the number
+of cores, is replaced where it is not installed.
 """
 
 from __future__ import annotations

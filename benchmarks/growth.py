@@ -34,7 +34,7 @@ def _grow(problem: str, batch: int, options: Options) -> Table:
         accelerators = 2**exponent
         with tempfile.TemporaryDirectory() as folder:
             memory = _write(Path(folder), problem, accelerators, batch * accelerators // 8)
-            command = [*measure.PLANNER, "solve", Path(folder) / "problem.toml", "--json"]
+            command = [*measure.PLANNER, "solve", f"{folder}/problem.toml", "--json"]
             runs = measure.repeated([*command, "--time-limit", str(TIME_LIMIT_S)], options.repeat)
         document = runs[0].document
         statistics = document.get("solver", {})
@@ -53,13 +53,13 @@ def _grow(problem: str, batch: int, options: Options) -> Table:
             wall / first,
         )
     table.notes += [
-        f"whole command, medians of {options.repeat}; the cluster's tiers are cut or widened to the number of accelerators",
-        f"memory is the accelerator's own, or {BYTES_A_PARAMETER} B a parameter where the model would not fit otherwise",
+        f"whole command, medians of {options.repeat}; the cluster's tiers are cut or widened to its size",
+        f"memory is the accelerator's own, or {BYTES_A_PARAMETER} B a parameter where that is more",
     ]
     return table
 
 
-def _write(folder: Path, name: str, accelerators: int, batch: int) -> int:
+def _write(folder: Path, name: str, accelerators: int, batch: int) -> float:
     """Write the problem and its cluster; returns the memory of one accelerator, GiB."""
     from planner import catalog
     from planner.physics import parameters
@@ -68,14 +68,15 @@ def _write(folder: Path, name: str, accelerators: int, batch: int) -> int:
     cluster = tomllib.loads(catalog.locate("cluster", problem["cluster"]).read_text())
     cluster |= {"tiers": tiers(cluster["tiers"], accelerators), "name": f"{cluster['name']} x {accelerators}"}
     size = parameters.total(catalog.load_model(problem["model"]))
-    own = int(catalog.load_hardware(cluster["accelerator"]).memory_gib)
-    memory = max(own, ceil(BYTES_A_PARAMETER * size / accelerators / 2**30))
+    own = catalog.load_hardware(cluster["accelerator"]).memory_gib
+    needed = ceil(BYTES_A_PARAMETER * size / accelerators / 2**30)
     problem["training"] |= {"gpus": accelerators, "global_batch": batch}
-    problem["limits"] = problem.get("limits", {}) | {"memory_gib": memory}
+    if needed > own:
+        problem["limits"] = problem.get("limits", {}) | {"memory_gib": needed}
     problem["cluster"] = "./cluster.toml"
     (folder / "cluster.toml").write_text(toml.dumps(cluster))
     (folder / "problem.toml").write_text(toml.dumps(problem))
-    return memory
+    return max(own, needed)
 
 
 def tiers(catalogued: list[dict[str, Any]], accelerators: int) -> list[dict[str, Any]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,22 +46,27 @@ class Run:
 
 def run(command: Sequence[str | Path], folder: Path | None = None) -> Run:
     """Run ``command`` to its end and measure it."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        started = time.perf_counter()
-        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=err, cwd=folder or ROOT)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        return Run(
-            code=process.returncode,
-            wall_s=wall,
-            cpu_s=usage.ru_utime + usage.ru_stime,
-            peak_mib=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / MIB,
-            stdout=out.read().decode(errors="replace"),
-            stderr=err.read().decode(errors="replace"),
+    with tempfile.TemporaryDirectory() as kept:
+        report = Path(kept) / "report"
+        launcher = [sys.executable, "-S", "-E", str(ROOT / "benchmarks" / "launcher.py"), str(report)]
+        done = subprocess.run(
+            [*launcher, *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd=folder or ROOT,
+            check=False,
         )
+        wall, cpu, peak = map(float, report.read_text().split())
+    return Run(
+        code=done.returncode,
+        wall_s=wall,
+        cpu_s=cpu,
+        peak_mib=peak * (1 if sys.platform == "darwin" else 1024) / MIB,
+        stdout=done.stdout,
+        stderr=done.stderr,
+    )
 
 
 def repeated(command: Sequence[str | Path], times: int) -> list[Run]:

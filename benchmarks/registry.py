@@ -16,6 +16,7 @@ class Options:
     repeat: int = 3
     samples: int = 2000
     calculon: Path | None = None
+    calculon_saved: Path | None = None  # where the figures of its search are kept
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,11 @@ def resolve(problem: Problem, origin: str = "problem", folder: Path | None = Non
     hardware = attempt(catalog.load_hardware, cluster.accelerator) if cluster else None
     if problems:
         raise InputError(problems)
+    return assemble(problem, model, hardware, cluster, origin)
+
+
+def assemble(problem: Problem, model: Model, hardware: Hardware, cluster: Cluster, origin: str = "problem") -> Instance:
+    """The instance of a problem whose references are resolved. Raises `InputError` for restrictions that leave nothing."""
     peak = hardware.peak_tflop_per_s
     sixteen_bit = "bf16" if peak.bf16 else "fp16"
     names = chosen_precisions(problem, lambda name: getattr(peak, name, None) is not None, sixteen_bit, origin)

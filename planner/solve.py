@@ -135,8 +135,10 @@ def _prove(
 
 
 def _find(local: LocalSearch, pool: Pool, deadline: float) -> None:
-    """Seeds, unless the pool has plans, and improvements of them."""
+    """Seeds, unless the pool has plans, and improvements of them; all plans where they are few."""
     if not len(pool.values):
+        if local.exhaust(pool):
+            return
         local.seed(pool, heuristics.subspaces(local.space), SEED_PLANS)
     until = min(deadline, time.monotonic() + LOCAL_SEARCH_SECONDS)
     local.improve(pool, heuristics.NEIGHBOURHOODS, starts=3, deadline=until)

@@ -43,8 +43,8 @@ class Evaluator:
             if not expression.factors:
                 return np.full(size, expression.coefficient)
             value = expression.coefficient * self.factor(expression.factors[0])
-            for item in expression.factors[1:]:
-                value *= self.factor(item)
+            for factor in expression.factors[1:]:
+                value *= self.factor(factor)
             return value
         if isinstance(expression, Product):
             return self(expression.left) * self(expression.right)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import log, prod
 from typing import TypeAlias
 
@@ -159,8 +159,8 @@ class Space:
                 found.append(Row(relation.name, weights, -np.inf, upper, exact=False))
             elif isinstance(relation, Equal | Whole):
                 for prime in self._primes(relation):
-                    weights = self._weights(relation.powers, lambda value, p=prime: exponents(value, p))
-                    shift = self._constant(relation.powers, lambda value, p=prime: exponent(value, p))
+                    weights = self._weights(relation.powers, partial(exponents, prime=prime))
+                    shift = self._constant(relation.powers, partial(exponent, prime=prime))
                     if isinstance(relation, Equal):
                         target = float(exponent(relation.value, prime) - shift)
                         found.append(Row(f"{relation.name} ({prime})", weights, target, target, exact=True))

@@ -6,6 +6,7 @@ every relation, and w is allowed wherever v is. Then exchanging v for w in any p
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,18 +53,20 @@ def undominated(enumerator: Enumerator, masks: Masks, trees: list[SumNode]) -> M
         if len(values) < 2:
             continue
         costs = np.concatenate([table.reshape(len(mask), -1) for table in tables[place]], axis=1) if tables[place] else None
-        weights = enumerator.weights[place].T
         grids = [np.moveaxis(grid, places.index(place), 0).reshape(len(mask), -1)
                  for places, grid in enumerator.tables if place in places]  # fmt: skip
-        for v in values:
-            for w in np.flatnonzero(result[place]):
-                if v == w or not np.allclose(weights[v], weights[w], rtol=0, atol=TOLERANCE):
-                    continue
-                if not all(np.all(grid[w] | ~grid[v]) for grid in grids):
-                    continue
-                if costs is None or np.all(costs[w] <= costs[v] + TOLERANCE):
-                    result[place][v] = False
-                    break
+        alike: dict[bytes, list[int]] = defaultdict(list)
+        for value in values:
+            alike[np.round(enumerator.weights[place][:, value], 9).tobytes()].append(int(value))
+        for group in alike.values():
+            for v in group:
+                for w in group:
+                    if v == w or not result[place][w]:
+                        continue
+                    allowed = all(np.all(grid[w] | ~grid[v]) for grid in grids)
+                    if allowed and (costs is None or np.all(costs[w] <= costs[v] + TOLERANCE)):
+                        result[place][v] = False
+                        break
     return result
 
 

@@ -17,7 +17,7 @@ from planner.algebra.space import Allowed
 from planner.errors import SolverError
 from planner.milp.dominance import undominated
 from planner.milp.highs import MipStatus, Solver
-from planner.milp.presolve import Bound, Contracted, contract, selections
+from planner.milp.presolve import Bound, Contracted, Phase, contract, selections
 from planner.milp.program import Program
 from planner.milp.tree import Tabulator
 
@@ -99,16 +99,18 @@ class OuterApproximation:
         trees = [objective, floor]
         plan = pool.indices[0]
         memory: list[Bound] = []
+        exact = [(self.floor, cutoff)]
         if self.limit_expression is not None:
             limit = tabulator.tree(self.limit_expression)
             trees.append(limit)
             memory = [Bound(leaves, self.capacity) for leaves in selections(limit, plan)]
+            exact.append((self.limit_expression, self.capacity))
         live = enumerator.propagate(undominated(enumerator, masks, trees))
         assert live is not None
         totals, parts = self.order
         phases = [
-            (totals, [Bound(leaves, cutoff) for leaves in selections(floor, plan)] + memory),
-            (parts, [Bound(leaves, cutoff) for leaves in selections(objective, plan)]),
+            Phase(totals, [Bound(leaves, cutoff) for leaves in selections(floor, plan)] + memory, exact),
+            Phase(parts, [Bound(leaves, cutoff) for leaves in selections(objective, plan)], [(self.expression, cutoff)]),
         ]
         self.report(pool.best, search.bound, "presolve")
         contracted = contract(enumerator, live, phases, plan, lambda: time.monotonic() > self.deadline)
@@ -116,8 +118,7 @@ class OuterApproximation:
             return None
         search.statistics |= {"core": len(contracted.core), "core_axes": len(contracted.joined)}
         if len(contracted.joined) == len(self.space.axes):
-            valid = self.space.holds(self.space.columns(contracted.core))
-            self.local.price(pool, contracted.core[valid])
+            self.local.price(pool, contracted.core[self.space.holds(self.space.columns(contracted.core))])
         return contracted
 
     def _program(self, search: Search, contracted: Contracted, cutoff: float) -> None:

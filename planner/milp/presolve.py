@@ -9,20 +9,21 @@ rows and the remaining axes. What went is bounded, so it enters the certificate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.algebra.evaluation import Evaluator
 from planner.algebra.space import Axis, Space
 from planner.milp.relaxation import NormalForm, Relaxation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.algebra.expressions import Array
-    from planner.algebra.space import Integers
+    from planner.algebra.expressions import Array, Expression
+    from planner.algebra.space import Integers, Row
     from planner.milp.tree import Leaf, SumNode
     from planner.search.enumeration import Enumerator
 
@@ -71,7 +72,7 @@ class Contracted:
         kept = []
         for plan in plans:
             match = np.flatnonzero((self.core[:, self.joined] == plan[self.joined]).all(axis=1))
-            own = {"core": int(match[0])} if len(match) else {}
+            own = {"core": int(match[0])} if len(match) and self.joined else {}
             for place, values in self.values.items():
                 here = np.flatnonzero(values == plan[place])
                 if len(here):
@@ -79,6 +80,13 @@ class Contracted:
             if len(own) == len(self.space.axes):
                 kept.append([own[axis.name] for axis in self.space.axes])
         return np.array(kept, dtype=np.int64).reshape(len(kept), len(self.space.axes))
+
+
+def _within(
+    space: Space, core: Integers, evaluator: Evaluator, expression: Expression, limit: float
+) -> tuple[Integers, Evaluator]:
+    core = core[evaluator(expression) <= limit]
+    return core, Evaluator(space.columns(core))
 
 
 def selections(node: SumNode, plan: Integers) -> list[list[Leaf]]:
@@ -117,10 +125,10 @@ def _value(node: SumNode, plan: Integers) -> float:
 class Contraction:
     """Joins axes, one after another, under bounds."""
 
-    def __init__(self, enumerator: Enumerator, masks: Masks, bounds: list[Bound]) -> None:
+    def __init__(self, enumerator: Enumerator, masks: Masks, bounds: list[Bound], relations: Sequence[Row]) -> None:
         self.enumerator, self.space, self.masks = enumerator, enumerator.space, masks
         self.values = [np.flatnonzero(mask) for mask in masks]
-        forms, self.shares = self._forms(bounds)
+        forms, self.shares = self._forms(bounds, relations)
         self.start = np.exp(np.array([form.least for form in forms]))
         self.growth: list[Array] = []  # per axis (values, leaves)
         for place, mask in enumerate(masks):
@@ -139,16 +147,16 @@ class Contraction:
         self.low = np.array([enumerator.weights[p][:, v].min(axis=1) for p, v in enumerate(self.values)])
         self.high = np.array([enumerator.weights[p][:, v].max(axis=1) for p, v in enumerate(self.values)])
 
-    def _forms(self, bounds: list[Bound]) -> tuple[list[NormalForm], Array]:
+    def _forms(self, bounds: list[Bound], relations: Sequence[Row]) -> tuple[list[NormalForm], Array]:
         """Normal forms of the leaves of all bounds, and each leaf's weight in each bound, (bounds, leaves)."""
-        relaxation = Relaxation(self.space, self.masks)
-        number: dict[tuple[bytes, float], int] = {}
+        relaxation = Relaxation(self.space, self.masks, relations)
+        number: dict[object, int] = {}
         forms: list[NormalForm] = []
         weights: list[dict[int, float]] = []
         for bound in bounds:
             own: dict[int, float] = {}
             for leaf in bound.leaves:
-                key = (leaf.key, round(leaf.constant, 9))
+                key = (leaf.shape(), round(leaf.constant, 9))
                 if key not in number:
                     form = relaxation.normal_form(leaf)
                     number[key] = -1 if form is None else len(forms)
@@ -228,23 +236,44 @@ class Contraction:
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
 
 
-def contract(
-    enumerator: Enumerator, masks: Masks, phases: list[tuple[list[int], list[Bound]]], keep: Integers,
-    stop: Callable[[], bool],
-) -> Contracted | None:  # fmt: skip
-    """The space contracted in ``phases``: axes to join, and the bounds to join them under.
+@dataclass(frozen=True)
+class Phase:
+    """Axes to join, the bounds to join them under, and exact limits of expressions of these axes' columns alone."""
 
-    The plan ``keep`` stays in it. None: no plan is within all bounds.
+    order: list[int]
+    bounds: list[Bound]
+    exact: list[tuple[Expression, float]]
+
+
+def useful_relations(space: Space, order: list[int]) -> list[Row]:
+    """The rows that multipliers are for: equalities, and limits of the axes that are joined first.
+
+    A multiplier of any other inequality would leave a slack in every bound, also of whole plans.
     """
+    first = {space.axes[place].name for place in order}
+    return [row for row in space.rows if row.lower == row.upper or (not row.exact and first.issuperset(row.weights))]
+
+
+def contract(
+    enumerator: Enumerator, masks: Masks, phases: list[Phase], keep: Integers, stop: Callable[[], bool]
+) -> Contracted | None:
+    """The space contracted in ``phases``. The plan ``keep`` stays in it. None: no plan is within all bounds."""
     space = enumerator.space
     core, joined = np.full((1, len(space.axes)), -1), []
-    for order, bounds in phases:
+    relations = useful_relations(space, phases[0].order)
+    for phase in phases:
         if joined and len(core) <= LARGEST_CORE:
             break
-        found = Contraction(enumerator, masks, bounds).join(order, core, joined, stop)
+        found = Contraction(enumerator, masks, phase.bounds, relations).join(phase.order, core, joined, stop)
         if found is None:
             return None
         core, joined = found
+        if set(phase.order) <= set(joined):
+            evaluator = Evaluator(space.columns(core))  # columns of open axes are not read
+            for expression, limit in phase.exact:
+                core, evaluator = _within(space, core, evaluator, expression, limit)
+            if not len(core):
+                return None
     if len(core) > LARGEST_PROGRAM:  # too many for one axis: keep what the values tell
         masks = list(masks)
         for place in joined:

@@ -37,6 +37,9 @@ HIGHEST, LOWEST = 0.7, -13.0
 #: Accuracy (in logarithms) and number of the first lower bounds of joint factors.
 JOINT_ACCURACY, JOINT_ROWS = 0.05, 12
 
+#: Monomials that differ by a constant factor share variables if its logarithm is not more than about this.
+SAME_SIZE = 3.0
+
 Row = dict[int, float]
 
 
@@ -70,7 +73,7 @@ class Program:
             self.position[place][values] = np.arange(len(values)) + self.offsets[place]
         self.model = self._declare()
         self.variables: list[Any] = [self.model.choice[i] for i in range(self.choices)]
-        self.terms: dict[tuple[bytes, float], Term] = {}
+        self.terms: dict[object, Term] = {}
         self.joints: dict[bytes, tuple[Joint, int, Minorants]] = {}
         self.columns_added: list[tuple[float, float]] = []
         self.pending: list[tuple[str, Row, float, float]] = []
@@ -163,7 +166,7 @@ class Program:
         return column
 
     def _term(self, leaf: Leaf, reference: float) -> Term | None:
-        key = (leaf.key, reference)
+        key = (leaf.shape(), reference, round(leaf.constant / SAME_SIZE))
         known = self.terms.get(key)
         if known is not None:
             return known

@@ -12,23 +12,26 @@ values, of the axes at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
 
-from planner.milp.highs import quiet_highs
+from planner.milp.highs import check_rows, quiet_highs, set_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.algebra.expressions import Array
-    from planner.algebra.space import Space
+    from planner.algebra.space import Row, Space
     from planner.milp.tree import Joint, Leaf
 
     Masks = list[NDArray[np.bool_]]
 
+#: How far the rows are moved towards the centre of the live values when multipliers are chosen.
+INWARD = 1e-3
 #: Safety of the floating-point sums above, in logarithms.
 MARGIN = 1e-9
 #: Growths are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
@@ -52,13 +55,13 @@ class NormalForm:
 class Relaxation:
     """The linear relaxation of a space's relations over a box, re-solved for one leaf after another."""
 
-    def __init__(self, space: Space, masks: Masks) -> None:
+    def __init__(self, space: Space, masks: Masks, relations: Sequence[Row]) -> None:
         self.space, self.masks = space, masks
         self.values = [np.flatnonzero(mask) for mask in masks]
         self.offsets = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
         self.columns = int(self.offsets[-1])
         rows, lower, upper = [], [], []
-        for row in space.rows:
+        for row in relations:
             dense = np.zeros(self.columns)
             for name, weights in row.weights.items():
                 place = space.position[name]
@@ -141,6 +144,7 @@ class _Model:
         ]
         self.joints = joints
         self.model = quiet_highs()
+        set_options(self.model, {"presolve": "off"})
         columns = relaxation.columns
         weights = sum(grid.size for grid in self.grids)
         self.model.addVars(columns + weights, np.zeros(columns + weights), np.ones(columns + weights))
@@ -160,10 +164,32 @@ class _Model:
                     members = numbers.take(value, axis=dimension).reshape(-1)
                     index = np.concatenate([members, [relaxation.offsets[place] + value]]).astype(np.int32)
                     self.model.addRow(0.0, 0.0, len(index), index, np.append(np.ones(len(members)), -1.0))
+        check_rows(self.model, self.first_marginal + sum(sum(grid.shape) for grid in self.grids))
         if weights:
             index = np.arange(columns, columns + weights, dtype=np.int32)
             self.model.changeColsCost(weights, index, np.concatenate([grid.reshape(-1) for grid in self.grids]))
         self.index = np.arange(columns, dtype=np.int32)
+        first = len(relaxation.values)
+        self.relations = np.arange(first, first + len(relaxation.lower), dtype=np.int32)
+
+    def _move_inward(self, open_columns: Array) -> None:
+        """Move the rows' sides a little towards the centre of the live values.
+
+        Among equally good multipliers, those are found that leave the smallest costs on average (Magnanti and Wong 1981).
+        """
+        relaxation = self.relaxation
+        centre = np.zeros(relaxation.columns)
+        for place in range(len(relaxation.values)):
+            part = relaxation._slice(place)
+            centre[part] = open_columns[part] / open_columns[part].sum()
+        middle = relaxation.matrix @ centre
+        sides = []
+        for side in (relaxation.lower, relaxation.upper):
+            moved = side.copy()
+            finite = np.isfinite(side)
+            moved[finite] += INWARD * (middle[finite] - side[finite])
+            sides.append(moved)
+        self.model.changeRowsBounds(len(self.relations), self.relations, *sides)
 
     def minimise(
         self, objective: Array, open_columns: Array
@@ -172,6 +198,7 @@ class _Model:
         relaxation = self.relaxation
         self.model.changeColsCost(len(self.index), self.index, objective)
         self.model.changeColsBounds(len(self.index), self.index, np.zeros(len(self.index)), open_columns)
+        self._move_inward(open_columns)
         self.model.run()
         status = self.model.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:

@@ -32,14 +32,19 @@ class Joint:
 class Leaf:
     """A monomial on a space: ``log value = constant + sum of tables[axis][value] + joints``; -inf where it vanishes.
 
-    Tables are shifted to a least finite value of 0. ``key`` identifies the content.
+    Tables are shifted to a least finite value of 0. ``digests`` identify their content by axis.
     """
 
     constant: float
     tables: dict[int, Array]
     joints: tuple[Joint, ...]
     name: str
-    key: bytes
+    digests: dict[int, bytes]
+
+    def shape(self, without: int | None = None) -> tuple[object, ...]:
+        """What identifies the leaf up to a constant factor, or up to a factor of the axis ``without``."""
+        tables = tuple((place, digest) for place, digest in self.digests.items() if place != without)
+        return tables, tuple(joint.key for joint in self.joints)
 
     def logs(self, indices: Integers) -> Array:
         """Logarithm of the leaf at plans of shape (plans, axes); shape (plans,)."""
@@ -212,16 +217,14 @@ def make_leaf(constant: float, tables: dict[int, Array], joints: tuple[Joint, ..
     kept: dict[int, Array] = {}
     for place in sorted(tables):
         table = tables[place]
-        alive = table > -np.inf
-        low = float(table[alive].min())
+        low = float(np.min(table, where=table > -np.inf, initial=np.inf))
         constant += low
         table = table - low
-        if not alive.all() or np.any(table > 1e-13):
+        if np.any((table > 1e-13) | (table == -np.inf)):
             kept[place] = table
     joints = tuple(sorted(joints, key=lambda joint: joint.key))
-    shape = [repr(tuple(kept)).encode(), *(np.round(table, 11).tobytes() for table in kept.values())]
-    key = _digest(*shape, *(joint.key for joint in joints))
-    return Leaf(constant, kept, joints, name, key)
+    digests = {place: _digest(np.round(table, 11).tobytes()) for place, table in kept.items()}
+    return Leaf(constant, kept, joints, name, digests)
 
 
 def merge(leaves: list[Leaf]) -> list[Leaf]:
@@ -241,13 +244,9 @@ def merge(leaves: list[Leaf]) -> list[Leaf]:
 
 
 def _merged_by(leaves: list[Leaf], axis: int | None) -> list[Leaf]:
-    groups: dict[bytes, list[Leaf]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Leaf]] = defaultdict(list)
     for leaf in leaves:
-        if axis is None:
-            groups[leaf.key].append(leaf)
-            continue
-        rest = {place: table for place, table in leaf.tables.items() if place != axis}
-        groups[make_leaf(0.0, rest, leaf.joints, "").key].append(leaf)
+        groups[leaf.shape(axis)].append(leaf)
     merged = []
     for group in groups.values():
         first = group[0]
@@ -255,7 +254,7 @@ def _merged_by(leaves: list[Leaf], axis: int | None) -> list[Leaf]:
             merged.append(first)
         elif axis is None:
             constant = float(np.logaddexp.reduce([leaf.constant for leaf in group]))
-            merged.append(Leaf(constant, first.tables, first.joints, first.name, first.key))
+            merged.append(Leaf(constant, first.tables, first.joints, first.name, first.digests))
         else:
             size = max((len(leaf.tables[axis]) for leaf in group if axis in leaf.tables), default=1)
             logs = np.logaddexp.reduce(

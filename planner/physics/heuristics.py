@@ -24,6 +24,8 @@ NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
     ("ep", "etp", "edp", "recompute", "micro_batch", "grad_accum"),
     ("replica", "shard", "data", "zero", "edp"),
     ("tp", "cp", "pp", "shard", "ep", "etp", "edp"),
+    ("tensor", "tp", "data", "shard", "ep", "edp", "micro_batch", "grad_accum"),
+    ("pipeline", "pp", "data", "shard", "ep", "edp", "micro_batch", "grad_accum"),
 )
 
 #: Axes in the order in which they are joined under bounds: degrees and choices first, then where the degrees lie.

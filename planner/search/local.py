@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Plans priced in one neighbourhood at most; larger ones are cut off, which costs quality and not correctness.
 NEIGHBOURS = 20000
+#: Spaces of no more plans are priced whole.
+FEW = 4000
 
 
 @dataclass
@@ -79,6 +81,16 @@ class LocalSearch:
             order = np.argsort(values, kind="stable")[: pool.size]
             pool.indices, pool.values = plans[order], values[order]
         return pool.best < before * (1 - 1e-12)
+
+    def exhaust(self, pool: Pool) -> bool:
+        """Price every plan, if there are only a few; whether that was done."""
+        priced = 0
+        for indices in self.enumerator.combinations():
+            self.price(pool, indices)
+            priced += len(indices)
+            if priced > FEW:
+                return False
+        return True
 
     def seed(self, pool: Pool, subspaces: Iterable[Masks], limit: int) -> None:
         """Price up to ``limit`` plans of each subspace, until one gives a plan that fits."""
