@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import highspy
 import numpy as np
-from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+import pyomo.environ as pyo
+from pyomo.repn import generate_standard_repn
 
 from planner.errors import SolverError
 
@@ -142,36 +143,40 @@ class Solver:
         self._load()
 
     def _load(self) -> None:
-        """Compile the Pyomo model once; later rows are added one by one."""
-        compiled = LinearStandardFormCompiler().write(self.program.model, mixed_form=True, set_sense=None)
-        number = {id(variable): index for index, variable in enumerate(self.program.variables)}
-        order = np.array([number[id(variable)] for variable in compiled.columns])
-        self.column_of = np.full(len(self.program.variables), -1)
-        self.column_of[order] = np.arange(len(order))
-        lp = highspy.HighsLp()
-        matrix, sides = compiled.A.tocsc(), np.asarray(compiled.rhs, dtype=float)
-        kinds = np.array([row.bound_type for row in compiled.rows])
-        check_coefficients(matrix.data, "constraint matrix")
-        check_coefficients(np.asarray(compiled.c.toarray()).reshape(-1), "objective")
-        lp.num_col_, lp.num_row_ = len(order), len(sides)
-        lp.col_cost_ = np.asarray(compiled.c.toarray(), dtype=float).reshape(-1)
-        bounds = [variable.bounds for variable in compiled.columns]
-        lp.col_lower_ = np.array([-np.inf if low is None else low for low, _ in bounds])
-        lp.col_upper_ = np.array([np.inf if high is None else high for _, high in bounds])
-        lp.row_lower_ = np.where(kinds > 0, -np.inf, sides)  # Pyomo: 1 is <=, -1 is >=, 0 is =
-        lp.row_upper_ = np.where(kinds < 0, np.inf, sides)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
-        if self.model.passModel(lp) == highspy.HighsStatus.kError:
-            raise SolverError("HiGHS rejected the program")
+        """Read the Pyomo model once; later rows are added one by one."""
+        variables = self.program.variables
+        number = {id(variable): index for index, variable in enumerate(variables)}
+        cost = np.zeros(len(variables))
+        objective = generate_standard_repn(self.program.model.objective.expr)
+        for variable, value in zip(objective.linear_vars, objective.linear_coefs, strict=True):
+            cost[number[id(variable)]] = value
+        check_coefficients(cost, "objective")
+        bounds = [variable.bounds for variable in variables]
+        lower = np.array([-np.inf if low is None else low for low, _ in bounds])
+        upper = np.array([np.inf if high is None else high for _, high in bounds])
+        self.model.addVars(len(variables), lower, upper)
+        index = np.arange(len(variables), dtype=np.int32)
+        self.model.changeColsCost(len(variables), index, cost)
+        starts, members, values, sides = [0], [], [], []
+        for constraint in self.program.model.component_data_objects(pyo.Constraint, active=True):
+            body = generate_standard_repn(constraint.body)
+            members += [number[id(variable)] for variable in body.linear_vars]
+            values += list(body.linear_coefs)
+            starts.append(len(members))
+            low, high = pyo.value(constraint.lower), pyo.value(constraint.upper)
+            sides.append((-np.inf if low is None else low - body.constant, np.inf if high is None else high - body.constant))
+        check_coefficients(np.array(values), "constraint matrix")
+        low_sides, high_sides = np.array(sides).T
         self.rows = len(sides)
+        self.model.addRows(self.rows, np.ascontiguousarray(low_sides), np.ascontiguousarray(high_sides), len(values),
+                           np.array(starts[:-1], dtype=np.int32), np.array(members, dtype=np.int32), np.array(values))  # fmt: skip
         check_rows(self.model, self.rows)
         self.program.pending.clear()
 
     def add_pending(self) -> None:
         """Pass the rows that the program has added since."""
         for kind, row, lower, upper in self.program.pending:
-            index = self.column_of[list(row)].astype(np.int32)
+            index = np.array(list(row), dtype=np.int32)
             values = np.array(list(row.values()))
             check_coefficients(values, kind)
             self.model.addRow(lower, upper, len(index), index, values)
@@ -191,11 +196,7 @@ class Solver:
         return float(self.model.getInfo().objective_function_value), self._solution()
 
     def _solution(self) -> Array:
-        columns = np.array(self.model.getSolution().col_value)
-        values = np.zeros(len(self.column_of))
-        present = self.column_of >= 0
-        values[present] = columns[self.column_of[present]]
-        return values
+        return np.array(self.model.getSolution().col_value)
 
     def run(
         self, *, gap: float, time_limit: float, seed: int, start: Array | None = None,
@@ -206,7 +207,7 @@ class Solver:
         ``start`` are the choice variables of a known plan; ``report`` gets HiGHS' incumbent and bound from time to time.
         """
         self.add_pending()
-        choices = self.column_of[: self.program.choices].astype(np.int32)
+        choices = np.arange(self.program.choices, dtype=np.int32)
         kinds = np.array([highspy.HighsVarType.kInteger] * len(choices))
         self.model.changeColsIntegrality(len(choices), choices, kinds)
         exact = gap < 1e-4
@@ -241,9 +242,3 @@ class Solver:
             self.model.run()
         if report is not None:
             self.model.cbMipLogging -= news
-
-    def to_linear(self) -> None:
-        """Drop integrality, for another round of cuts at fractional points."""
-        choices = self.column_of[: self.program.choices].astype(np.int32)
-        kinds = np.array([highspy.HighsVarType.kContinuous] * len(choices))
-        self.model.changeColsIntegrality(len(choices), choices, kinds)

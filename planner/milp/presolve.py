@@ -111,8 +111,9 @@ def _select(node: SumNode, plan: Integers, base: list[Leaf], others: list[list[L
         for position, term in enumerate(maximum.terms):
             picked, inner = [], []
             _select(term, plan, picked, inner, rest)
-            others += inner
-            if position != best:
+            if position == best:
+                others += inner
+            else:
                 others.append(rest + picked)
     base += own + [leaf for leaves in chosen for leaf in leaves]
 

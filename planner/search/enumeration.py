@@ -22,6 +22,10 @@ TOLERANCE = 1e-9
 Masks = dict[str, NDArray[np.bool_]]
 
 
+class TooManyError(Exception):
+    """Enumeration took more steps than it was given."""
+
+
 class Enumerator:
     """The relations of a space as arrays, ready for joining and for propagation."""
 
@@ -86,8 +90,14 @@ class Enumerator:
             masks[place][index] = True
         return masks
 
-    def combinations(self, masks: list[NDArray[np.bool_]] | None = None) -> Iterator[Integers]:
-        """Index arrays of shape (plans, axes) of every combination that keeps all relations and the masks."""
+    def combinations(
+        self, masks: list[NDArray[np.bool_]] | None = None, most_steps: float = np.inf
+    ) -> Iterator[Integers]:
+        """Index arrays of shape (plans, axes) of every combination that keeps all relations and the masks.
+
+        Raises `TooManyError` after about ``most_steps`` partial combinations.
+        """
+        steps = 0
         live = self.propagate(self.everything if masks is None else masks)
         if live is None:
             return
@@ -124,9 +134,12 @@ class Enumerator:
                 kept = indices[fits]
                 kept[:, place] = value
                 grown_indices.append(kept)
+                steps += len(kept)
                 grown_sums.append(sums_here[fits])
             if not grown_indices:
                 continue
+            if steps > most_steps:
+                raise TooManyError
             all_indices, all_sums = np.concatenate(grown_indices), np.concatenate(grown_sums)
             for begin in range(0, len(all_indices), CHUNK):
                 part = slice(begin, begin + CHUNK)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.algebra.evaluation import Evaluator
-from planner.search.enumeration import Enumerator, Masks
+from planner.search.enumeration import Enumerator, Masks, TooManyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: Plans priced in one neighbourhood at most; larger ones are cut off, which costs quality and not correctness.
 NEIGHBOURS = 20000
-#: Spaces of no more plans are priced whole.
-FEW = 4000
+#: Spaces that take no more steps to enumerate are priced whole.
+FEW_STEPS = 20000
 
 
 @dataclass
@@ -83,13 +83,12 @@ class LocalSearch:
         return pool.best < before * (1 - 1e-12)
 
     def exhaust(self, pool: Pool) -> bool:
-        """Price every plan, if there are only a few; whether that was done."""
-        priced = 0
-        for indices in self.enumerator.combinations():
-            self.price(pool, indices)
-            priced += len(indices)
-            if priced > FEW:
-                return False
+        """Price every plan, if that takes no more than a few steps; whether that was done."""
+        try:
+            for indices in self.enumerator.combinations(most_steps=FEW_STEPS):
+                self.price(pool, indices)
+        except TooManyError:
+            return False
         return True
 
     def seed(self, pool: Pool, subspaces: Iterable[Masks], limit: int) -> None:
