@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from planner.errors import InputError, SolverError
 from planner.outcome import Outcome, Progress, Status
 from planner.physics import heuristics
+from planner.physics.placement import place
 
 if TYPE_CHECKING:
     from planner.algebra.space import Integers
@@ -85,7 +89,7 @@ def _prove(
 
     space, capacity = instance.space, instance.setting.capacity
     options = {
-        "order": heuristics.joining_order(space), "gap": gap, "deadline": deadline, "seed": seed, "presolve": presolve,
+        "order": heuristics.joining_order(space), "complete": partial(_completed, instance), "gap": gap, "deadline": deadline, "seed": seed, "presolve": presolve,
     }  # fmt: skip
     local = LocalSearch(space, instance.objective, instance.peak_memory, capacity)
     pool = Pool.empty(len(space.axes))
@@ -132,6 +136,25 @@ def _prove(
     optimal = 1.0 - search.bound / values[0] <= gap
     status, stopped = (Status.OPTIMAL, "") if optimal else (Status.FEASIBLE, search.stopped)
     return Outcome(status, plans, values, search.bound, stopped, least_memory, statistics)
+
+
+def _completed(instance: Instance, combinations: Integers) -> Integers:
+    """Plans for combinations of degrees, in the canonical placement; those for which it keeps the rules."""
+    space, links = instance.space, instance.setting.links
+    columns = space.columns(combinations)
+    ones = np.ones(len(combinations))
+    totals = {name: columns.get(name, ones) for name in ("tp", "cp", "pp", "shard", "replica", "ep", "etp")}
+    parts = place(totals, [link.fanout for link in links])
+    plans = combinations.copy()
+    valid = np.ones(len(plans), dtype=bool)
+    for position, axis in enumerate(space.axes):
+        if (combinations[:, position] < 0).any():
+            (column, values), = axis.table.items()
+            index = np.minimum(np.searchsorted(values, parts[column]), axis.size - 1)
+            valid &= values[index] == parts[column]
+            plans[:, position] = index
+    plans = plans[valid]
+    return plans[space.holds(space.columns(plans))] if len(plans) else plans
 
 
 def _find(local: LocalSearch, pool: Pool, deadline: float) -> None:

@@ -13,11 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.algebra.evaluation import Evaluator
 from planner.algebra.space import Allowed
 from planner.errors import SolverError
 from planner.milp.dominance import undominated
 from planner.milp.highs import MipStatus, Solver
-from planner.milp.presolve import Bound, Contracted, Phase, contract, selections
+from planner.milp.presolve import (
+    LARGEST_CORE,
+    Bound,
+    Contracted,
+    Contraction,
+    contracted,
+    selections,
+    useful_relations,
+)
 from planner.milp.program import Program
 from planner.milp.tree import Tabulator
 
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from planner.algebra.expressions import Array, Expression
+    from planner.algebra.space import Integers
+    from planner.milp.tree import SumNode
     from planner.search.local import LocalSearch, Pool
 
 #: Rounds of cuts at the relaxation's own solution before the first tree, and the least gain of a round.
@@ -32,6 +43,8 @@ ROOT_ROUNDS, ROOT_GAIN = 20, 2e-4
 #: The solver's tolerances can lift a bound by about this much; it is taken off.
 SAFETY = 1e-6
 MAX_ROUNDS = 60
+#: Combinations of degrees, the most promising, that are completed to plans in the presolve.
+MOST_COMPLETED = 20_000
 
 Report = Callable[[float, float, str], None]
 
@@ -56,17 +69,18 @@ class OuterApproximation:
     """Minimises ``objective`` over the plans of ``local``'s space whose ``limit`` is within ``capacity``.
 
     ``floor`` is nowhere above the objective and does not depend on the placement; ``order`` are the places of the axes of
-    totals and of parts, in the order in which the presolve joins them.
+    totals and of parts, in the order in which the presolve joins them; ``complete`` gives plans for combinations of totals
+    (rows, axes; parts open).
     """
 
     def __init__(
         self, local: LocalSearch, objective: Expression, limit: Expression | None, capacity: float, *,
-        floor: Expression, order: tuple[list[int], list[int]], gap: float, deadline: float, seed: int, report: Report,
-        presolve: bool = True,
+        floor: Expression, order: tuple[list[int], list[int]], complete: Callable[[Integers], Integers], gap: float,
+        deadline: float, seed: int, report: Report, presolve: bool = True,
     ) -> None:  # fmt: skip
         self.local, self.space = local, local.space
         self.expression, self.limit_expression, self.capacity = objective, limit, capacity
-        self.floor, self.order, self.presolve = floor, order, presolve
+        self.floor, self.order, self.complete, self.presolve = floor, order, complete, presolve
         self.gap, self.deadline, self.seed, self.report = gap, deadline, seed, report
 
     def run(self, search: Search) -> Search:
@@ -74,62 +88,84 @@ class OuterApproximation:
 
         Its pool holds at least one plan, with values of ``objective``.
         """
-        pool, enumerator = search.pool, self.local.enumerator
+        enumerator = self.local.enumerator
         masks = enumerator.propagate(enumerator.everything)
         assert masks is not None, "the pool holds a plan, so the space is not empty"
-        cutoff = pool.best * (1.0 - 0.9 * self.gap)
+        space = contracted(self.space, masks, np.zeros((1, 0), dtype=np.int64), [], search.pool.indices[0])
         if self.presolve:
-            contracted = self._contract(search, masks, cutoff)
-            if contracted is None:
-                search.bound = cutoff
+            found = self._contract(search, masks)
+            if found is None:
                 return search
-        else:
-            names = [axis.name for axis in self.space.axes]
-            identity = self.space.restrict(dict(zip(names, masks, strict=True)))
-            values = {place: np.flatnonzero(mask) for place, mask in enumerate(masks)}
-            contracted, cutoff = Contracted(identity, np.zeros((1, 0), dtype=np.int64), [], values), np.inf
-        self._program(search, contracted, cutoff)
+            space = found
+        self._program(search, space)
         return search
 
-    def _contract(self, search: Search, masks: list[NDArray[np.bool_]], cutoff: float) -> Contracted | None:
-        """The space contracted under the cutoff; survivors that are whole plans are priced."""
-        pool, enumerator = search.pool, self.local.enumerator
-        tabulator = Tabulator(self.space)
+    def _cutoff(self, search: Search) -> float:
+        """Plans that cost more than this need not be looked at. It also bounds all those that were dropped before."""
+        search.cutoff = min(search.cutoff, search.pool.best * (1.0 - 0.9 * self.gap))
+        return search.cutoff
+
+    def _contract(self, search: Search, masks: list[NDArray[np.bool_]]) -> Contracted | None:
+        """The space without what the bounds exclude; None, and the bound set, if no better plan is left."""
+        pool, enumerator, space = search.pool, self.local.enumerator, self.space
+        tabulator = Tabulator(space)
         objective, floor = tabulator.tree(self.expression), tabulator.tree(self.floor)
-        trees = [objective, floor]
-        plan = pool.indices[0]
-        memory: list[Bound] = []
-        exact = [(self.floor, cutoff)]
+        trees, memory = [objective, floor], []
         if self.limit_expression is not None:
             limit = tabulator.tree(self.limit_expression)
             trees.append(limit)
-            memory = [Bound(leaves, self.capacity) for leaves in selections(limit, plan)]
-            exact.append((self.limit_expression, self.capacity))
+            memory = [Bound(leaves, self.capacity) for leaves in selections(limit, pool.indices[0])]
         live = enumerator.propagate(undominated(enumerator, masks, trees))
         assert live is not None
         totals, parts = self.order
-        phases = [
-            Phase(totals, [Bound(leaves, cutoff) for leaves in selections(floor, plan)] + memory, exact),
-            Phase(parts, [Bound(leaves, cutoff) for leaves in selections(objective, plan)], [(self.expression, cutoff)]),
-        ]
+        relations = useful_relations(space, totals)
         self.report(pool.best, search.bound, "presolve")
-        contracted = contract(enumerator, live, phases, plan, lambda: time.monotonic() > self.deadline)
-        if contracted is None:
-            return None
-        search.statistics |= {"core": len(contracted.core), "core_axes": len(contracted.joined)}
-        if len(contracted.joined) == len(self.space.axes):
-            self.local.price(pool, contracted.core[self.space.holds(self.space.columns(contracted.core))])
-        return contracted
 
-    def _program(self, search: Search, contracted: Contracted, cutoff: float) -> None:
-        """Prove what is left with the program; ``cutoff`` bounds what the presolve has dropped."""
-        pool, space = search.pool, contracted.space
+        def within(node: SumNode) -> list[Bound]:
+            return [Bound(leaves, self._cutoff(search)) for leaves in selections(node, pool.indices[0])]
+
+        def fallback() -> Contracted:
+            search.cutoff = np.inf
+            return contracted(space, live, np.zeros((1, 0), dtype=np.int64), [], pool.indices[0])
+
+        everything = np.full((1, len(space.axes)), -1)
+        core = Contraction(enumerator, live, within(floor) + memory, relations).join(totals, everything, [], self._late)
+        if core is None:
+            return fallback()
+        columns = Evaluator(space.columns(core))  # the floor and the memory do not read the parts, which are open
+        floors = columns(self.floor)
+        if self.limit_expression is not None:
+            fits = columns(self.limit_expression) <= self.capacity
+            core, floors = core[fits], floors[fits]
+        self.local.price(pool, self.complete(core[np.argsort(floors, kind="stable")[:MOST_COMPLETED]]))
+        core = core[floors <= self._cutoff(search)]
+        search.statistics["combinations_of_degrees"] = len(core)
+        joined = totals
+        if len(core) > LARGEST_CORE:
+            whole = Contraction(enumerator, live, within(objective), relations).join(parts, core, totals, self._late)
+            if whole is None:
+                return fallback()
+            core, joined = whole, totals + parts
+            self.local.price(pool, core[space.holds(space.columns(core))])
+            core = core[Evaluator(space.columns(core))(self.expression) <= self._cutoff(search)]
+        if not len(core):
+            search.bound = max(search.bound, self._cutoff(search))
+            return None
+        search.statistics["core"] = len(core)
+        return contracted(space, live, core, joined, pool.indices[0])
+
+    def _late(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def _program(self, search: Search, space_left: Contracted) -> None:
+        """Prove what is left with the program; the search's cutoff bounds what the presolve has dropped."""
+        pool, space = search.pool, space_left.space
         tabulator = Tabulator(space)
         objective = tabulator.tree(self.expression)
         limit = tabulator.tree(self.limit_expression) if self.limit_expression is not None else None
         masks = [np.ones(axis.size, dtype=bool) for axis in space.axes]
         reference = pool.best
-        good = contracted.drop(pool.indices[:12], self.space)
+        good = space_left.drop(pool.indices[:12], self.space)
         program = Program(space, masks, objective, reference, limit, self.capacity, good)
         for relation in space.relations:
             if isinstance(relation, Allowed):
@@ -138,11 +174,10 @@ class OuterApproximation:
                     grid = space.tabulate(relation.function, relation.columns).astype(bool)
                     program.forbid_pairs(places[0], places[1], grid)
         solver = Solver(program)
-        search.cutoff = cutoff
         if self._root(search, program, solver, reference):
-            self._rounds(search, contracted, program, solver, reference)
+            self._rounds(search, space_left, program, solver, reference)
         else:
-            search.bound = min(cutoff, pool.best)
+            search.bound = min(search.cutoff, pool.best)
         self._size(search, program, solver)
 
     def _size(self, search: Search, program: Program, solver: Solver) -> None:
@@ -172,7 +207,7 @@ class OuterApproximation:
         return True
 
     def _rounds(
-        self, search: Search, contracted: Contracted, program: Program, solver: Solver, reference: float
+        self, search: Search, space_left: Contracted, program: Program, solver: Solver, reference: float
     ) -> None:
         pool = search.pool
         seen: set[bytes] = set()
@@ -182,7 +217,7 @@ class OuterApproximation:
             if remaining <= 0:
                 search.stopped = "time limit"
                 return
-            known = contracted.drop(pool.indices[:1], self.space)
+            known = space_left.drop(pool.indices[:1], self.space)
             start = program.choices_of(known[0]) if len(known) else None
 
             def news(_incumbent: float, bound: float) -> None:
@@ -197,7 +232,7 @@ class OuterApproximation:
                 return
             self._raise_bound(search, result.bound * reference)
             if result.solution is not None:
-                self._examine(search, contracted, program, result.solution, seen)
+                self._examine(search, space_left, program, result.solution, seen)
             self.report(pool.best, search.bound, "tree")
             if search.gap <= self.gap:
                 return
@@ -213,11 +248,11 @@ class OuterApproximation:
         search.bound = max(search.bound, min(bound * (1.0 - SAFETY), search.cutoff, search.pool.best))
 
     def _examine(
-        self, search: Search, contracted: Contracted, program: Program, solution: Array, seen: set[bytes]
+        self, search: Search, space_left: Contracted, program: Program, solution: Array, seen: set[bytes]
     ) -> None:
         """Price the proposed plan exactly; make the program exact there, or exclude it if it still proposes it."""
         proposed = program.plan(solution)
-        plan = contracted.lift(proposed[None, :], self.space)
+        plan = space_left.lift(proposed[None, :], self.space)
         known = proposed.tobytes() in seen
         if known or not bool(self.space.holds(self.space.columns(plan))[0]):
             program.exclude(proposed)

@@ -11,32 +11,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from planner.algebra.evaluation import Evaluator
 from planner.algebra.space import Axis, Space
 from planner.milp.relaxation import NormalForm, Relaxation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from planner.algebra.expressions import Array, Expression
+    from planner.algebra.expressions import Array
     from planner.algebra.space import Integers, Row
     from planner.milp.tree import Leaf, SumNode
     from planner.search.enumeration import Enumerator
 
     Masks = list[NDArray[np.bool_]]
 
-#: Partial combinations at once, at most: beyond, the presolve stops where it is.
-WIDEST = 100_000
-#: Combinations that the core may have without another phase.
-LARGEST_CORE = 300
-#: Combinations that the core may have in the program.
-LARGEST_PROGRAM = 3000
+#: Partial combinations that are joined at once.
+CHUNK = 16384
+#: Combinations of the core at which the program takes over, and the most that a phase may leave.
+LARGEST_CORE, MOST_SURVIVORS = 300, 1_000_000
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
+
+
+#: Combinations (rows, axes), their sums of the relations' rows (rows, relations), and the growths (rows, leaves).
+State: TypeAlias = "tuple[NDArray[np.int16], Array, Array]"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What joining one axis needs: what the open axes can still add to each row, and weights of growths by bound."""
+
+    place: int
+    least_rest: Array
+    most_rest: Array
+    weights: Array
+    tables: list[tuple[tuple[int, ...], NDArray[np.bool_]]]
+    rests: list[tuple[int, tuple[int, ...], Array]]
 
 
 @dataclass(frozen=True)
@@ -171,26 +184,53 @@ class Contraction:
             line[list(own)] = list(own.values())
         return forms, shares
 
-    def join(
-        self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool]
-    ) -> tuple[Integers, list[int]] | None:
-        """Join the axes of ``order`` to the combinations ``core`` of the axes ``joined``, as far as they stay few.
+    def join(self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool]) -> Integers | None:
+        """Join the axes of ``order`` to the combinations ``core`` of the axes ``joined``.
 
-        Combinations have shape (rows, axes), -1 where an axis is open. None if nothing survives.
+        Combinations have shape (rows, axes), -1 where an axis is open. They are taken in chunks, depth first, so that
+        memory stays bounded. None if ``stop`` said so, or too many survive.
         """
-        state = self._state(core, joined)
-        joined = list(joined)
-        for place in order:
-            grown = self._join(state, place, joined)
-            if grown is None:
+        steps = [self._step(place, [*joined, *order[:depth]]) for depth, place in enumerate(order)]
+        whole = self._state(core, joined)
+        stack = [(0, tuple(part[begin : begin + CHUNK] for part in whole)) for begin in range(0, len(core), CHUNK)]
+        done: list[NDArray[np.int16]] = []
+        survivors = 0
+        while stack:
+            depth, state = stack.pop()
+            if depth == len(order):
+                done.append(state[0])
+                survivors += len(state[0])
+                if survivors > MOST_SURVIVORS:
+                    return None
+                continue
+            if stop():
                 return None
-            if len(grown[0]) > WIDEST or stop():
-                break
-            state = grown
-            joined.append(place)
-        return state[0].astype(np.int64), joined
+            grown = self._join(state, steps[depth])
+            if grown is not None:
+                rows = len(grown[0])
+                parts = -(-rows // CHUNK)
+                for number in range(parts):
+                    part = slice(rows * number // parts, rows * (number + 1) // parts)
+                    stack.append((depth + 1, tuple(array[part] for array in grown)))
+        if not done:
+            return np.zeros((0, len(self.values)), dtype=np.int64)
+        return np.concatenate(done).astype(np.int64)
 
-    def _state(self, core: Integers, joined: list[int]) -> tuple[NDArray[np.int16], Array, Array]:
+    def _step(self, place: int, joined: list[int]) -> Step:
+        """What joining an axis needs, the axes before it given."""
+        rest = [p for p in range(len(self.values)) if p != place and p not in joined]
+        known = {place, *joined}
+        return Step(
+            place,
+            least_rest=self.low[rest].sum(axis=0),
+            most_rest=self.high[rest].sum(axis=0),
+            weights=np.ascontiguousarray((self.shares * self.least[rest].prod(axis=0)).T),
+            tables=[(places, grid) for places, grid in self.enumerator.tables
+                    if place in places and known.issuperset(places)],
+            rests=[(k, axes, table) for k, axes, table in self.rests if place in axes and known.issuperset(axes)],
+        )  # fmt: skip
+
+    def _state(self, core: Integers, joined: list[int]) -> State:
         """Row sums and growths of given combinations."""
         sums = np.zeros((len(core), len(self.enumerator.lower)))
         values = np.repeat(self.start[None, :], len(core), axis=0)
@@ -202,48 +242,30 @@ class Contraction:
                 values[:, k] *= table[tuple(core[:, p] for p in axes)]
         return core.astype(np.int16), sums, values
 
-    def _join(
-        self, state: tuple[NDArray[np.int16], Array, Array], place: int, joined: list[int]
-    ) -> tuple[NDArray[np.int16], Array, Array] | None:
+    def _join(self, state: State, step: Step) -> State | None:
         indices, sums, values = state
-        enumerator = self.enumerator
-        rest = [p for p in range(len(self.values)) if p != place and p not in joined]
-        least_rest = self.low[rest].sum(axis=0)
-        most_rest = self.high[rest].sum(axis=0)
-        later = self.least[rest].prod(axis=0)
-        weights = (self.shares * later).T
-        known = {place, *joined}
-        tables = [(places, grid) for places, grid in enumerator.tables if place in places and known.issuperset(places)]
-        rests = [(k, axes, table) for k, axes, table in self.rests if place in axes and known.issuperset(axes)]
-        found: list[tuple[NDArray[np.int16], Array, Array]] = []
+        enumerator, place = self.enumerator, step.place
+        found: list[State] = []
         for value in self.values[place]:
             sums_here = sums + enumerator.weights[place][:, value]
-            fits = np.all(sums_here + least_rest <= enumerator.upper, axis=1)
-            fits &= np.all(sums_here + most_rest >= enumerator.lower, axis=1)
-            for places, grid in tables:
+            fits = np.all(sums_here + step.least_rest <= enumerator.upper, axis=1)
+            fits &= np.all(sums_here + step.most_rest >= enumerator.lower, axis=1)
+            for places, grid in step.tables:
                 fits &= grid[tuple(value if p == place else indices[:, p] for p in places)]
             if not fits.any():
                 continue
             kept = indices[fits]
             kept[:, place] = value
             grown = values[fits] * self.growth[place][value]
-            for k, axes, table in rests:
+            for k, axes, table in step.rests:
                 grown[:, k] *= table[tuple(kept[:, p] for p in axes)]
-            good = np.all(grown @ weights <= 1.0, axis=1)
+            good = np.all(grown @ step.weights <= 1.0, axis=1)
             if good.any():
                 found.append((kept[good], sums_here[fits][good], grown[good]))
         if not found:
             return None
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Axes to join, the bounds to join them under, and exact limits of expressions of these axes' columns alone."""
-
-    order: list[int]
-    bounds: list[Bound]
-    exact: list[tuple[Expression, float]]
+        first, second, third = zip(*found, strict=True)
+        return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
 
 def useful_relations(space: Space, order: list[int]) -> list[Row]:
@@ -255,40 +277,14 @@ def useful_relations(space: Space, order: list[int]) -> list[Row]:
     return [row for row in space.rows if row.lower == row.upper or (not row.exact and first.issuperset(row.weights))]
 
 
-def contract(
-    enumerator: Enumerator, masks: Masks, phases: list[Phase], keep: Integers, stop: Callable[[], bool]
-) -> Contracted | None:
-    """The space contracted in ``phases``. The plan ``keep`` stays in it. None: no plan is within all bounds."""
-    space = enumerator.space
-    core, joined = np.full((1, len(space.axes)), -1), []
-    relations = useful_relations(space, phases[0].order)
-    for phase in phases:
-        if joined and len(core) <= LARGEST_CORE:
-            break
-        found = Contraction(enumerator, masks, phase.bounds, relations).join(phase.order, core, joined, stop)
-        if found is None:
-            return None
-        core, joined = found
-        if set(phase.order) <= set(joined):
-            evaluator = Evaluator(space.columns(core))  # columns of open axes are not read
-            for expression, limit in phase.exact:
-                core, evaluator = _within(space, core, evaluator, expression, limit)
-            if not len(core):
-                return None
-    if len(core) > LARGEST_PROGRAM:  # too many for one axis: keep what the values tell
-        masks = list(masks)
-        for place in joined:
-            masks[place] = np.zeros_like(masks[place])
-            masks[place][core[:, place]] = True
-            masks[place][keep[place]] = True
-        core, joined = np.full((1, len(space.axes)), -1), []
+def contracted(space: Space, masks: Masks, core: Integers, joined: list[int], keep: Integers) -> Contracted:
+    """The space in which the combinations ``core`` are one axis; that of the plan ``keep`` is added if it is missing."""
     own = np.full(len(space.axes), -1)
     own[joined] = keep[joined]
-    if not (core == own).all(axis=1).any():
+    if joined and not (core == own).all(axis=1).any():
         core = np.concatenate([core, own[None, :]])
     table = {column: values[core[:, place]] for place in joined for column, values in space.axes[place].table.items()}
-    rest = {axis.name: mask for axis, mask in zip(space.axes, masks, strict=True)}
     axes = [Axis("core", table)] if joined else []
-    axes += [axis.restrict(rest[axis.name]) for place, axis in enumerate(space.axes) if place not in joined]
+    axes += [axis.restrict(masks[place]) for place, axis in enumerate(space.axes) if place not in joined]
     values = {place: np.flatnonzero(masks[place]) for place in range(len(masks)) if place not in joined}
     return Contracted(Space(tuple(axes), space.relations, space.constants), core, joined, values)
