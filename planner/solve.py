@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.search.local import LocalSearch, Pool
 
 #: Seconds of local search at most, before the program is built.
-LOCAL_SEARCH_SECONDS = 1.0
+LOCAL_SEARCH_SECONDS = 0.3
 SEED_PLANS = 20000
 
 Solver = Literal["highs", "exhaustive"]

@@ -173,28 +173,47 @@ def is_zero(expression: Expression) -> bool:
     return all(is_zero(item) for item in expression.terms)
 
 
-def rename(expression: Expression, columns: dict[str, str]) -> Expression:
-    """The expression with other columns in the place of those named in ``columns``."""
+@dataclass(frozen=True)
+class Substitute:
+    """``function`` of ``column`` in the place of another column; ``label`` says what it is."""
+
+    column: str
+    function: Function
+    label: str
+
+
+def substitute(expression: Expression, columns: dict[str, Substitute]) -> Expression:
+    """The expression with functions of other columns in the place of those named in ``columns``."""
     done: dict[int, Expression] = {}  # shared parts stay shared
 
-    def renamed(item: Expression) -> Expression:
+    def changed(item: Expression) -> Expression:
         if id(item) not in done:
             done[id(item)] = build(item)
         return done[id(item)]
 
     def build(item: Expression) -> Expression:
         if isinstance(item, Monomial):
-            factors = tuple(
-                replace(factor, columns=tuple(columns.get(column, column) for column in factor.columns))
-                for factor in item.factors
-            )
-            return replace(item, factors=factors)
+            return replace(item, factors=tuple(_composed(factor, columns) for factor in item.factors))
         if isinstance(item, Product):
-            return replace(item, left=renamed(item.left), right=renamed(item.right))
+            return replace(item, left=changed(item.left), right=changed(item.right))
         assert isinstance(item, Sum | Max)
-        return replace(item, terms=tuple(renamed(term) for term in item.terms))
+        return replace(item, terms=tuple(changed(term) for term in item.terms))
 
-    return renamed(expression)
+    return changed(expression)
+
+
+def _composed(factor: Factor, columns: dict[str, Substitute]) -> Factor:
+    inner = [columns.get(column) for column in factor.columns]
+    if not any(inner):
+        return factor
+
+    def function(*arguments: Array) -> Array:
+        given = [new.function(value) if new else value for new, value in zip(inner, arguments, strict=True)]
+        return factor.function(*given)
+
+    names = tuple(new.column if new else own for new, own in zip(inner, factor.columns, strict=True))
+    label = ", ".join(new.label for new in inner if new)
+    return Factor(f"{factor.label} with {label}", names, function)
 
 
 def product(left: Expression, right: Expression | Factor | float) -> Expression:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Partial combinations that are joined at once.
 CHUNK = 16384
 #: Combinations of the core at which the program takes over, and the most that a phase may leave.
-LARGEST_CORE, MOST_SURVIVORS = 300, 1_000_000
+LARGEST_CORE, MOST_SURVIVORS = 24, 1_000_000
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
 

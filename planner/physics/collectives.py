@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.algebra.expressions import Array, Expression, Factor, choice, largest, power, term, total
+from planner.algebra.expressions import Array, Expression, Factor, Substitute, choice, largest, power, term, total
 from planner.algebra.units import SECOND
 from planner.physics.compute import BF16, SEQUENCE_SHARD
 from planner.physics.setting import Recompute, Setting
@@ -56,6 +56,31 @@ def waiting(setting: Setting, degree: str, tier: int) -> Factor:
 def inner_shards(degree: str, tier: int) -> tuple[Factor, ...]:
     """``1 / (n_0 ... n_(tier-1))``: what the tiers below leave of the volume."""
     return tuple(power(placed(degree, inner), -1) for inner in range(tier))
+
+
+def alone(degree: str, fanouts: list[int], tier: int) -> Substitute:
+    """The part of ``degree`` on ``tier`` if its group fills the tiers from the inside; a real number, at least 1."""
+    inner = float(np.prod(fanouts[:tier]))
+
+    def part(value: Array) -> Array:
+        return np.clip(value / inner, 1.0, fanouts[tier])
+
+    return Substitute(degree, part, f"{placed(degree, tier)} alone")
+
+
+def least_exchange(setting: Setting, degree: str) -> Factor:
+    """Seconds a byte that every rank of a group spreads evenly over it, at the least over all placements.
+
+    Of n ranks at most C lie within the tiers below k, so that 1 - C/n leaves them, over the links from k outwards.
+    """
+    capacities = np.cumprod([1, *(link.fanout for link in setting.links)])
+    rates = [sum(link.bandwidth for link in setting.links[tier:]) for tier in setting.tiers]
+
+    def seconds(value: Array) -> Array:
+        leaving = [np.maximum(0.0, 1.0 - capacities[tier] / value) / rates[tier] for tier in setting.tiers]
+        return np.max(leaving, axis=0)
+
+    return Factor(f"least exchange over {degree}", (degree,), seconds)
 
 
 def ring(setting: Setting, degree: str, name: str, volume: float, repeats: float, *factors: Factor) -> list[Expression]:
@@ -148,6 +173,8 @@ def expert_parallel(setting: Setting) -> list[Expression]:
             term("expert-parallel communication", SECOND, exposed * volume / link.bandwidth,
                  ring_share(placed("ep", tier)), *above, *per_token, source="uniform all-to-all over nested tiers")
         )  # fmt: skip
+    if setting.alone:
+        exchanges = [term("expert-parallel communication", SECOND, exposed * volume, least_exchange(setting, "ep"), *per_token)]
     gathers = []
     for tier, link in enumerate(setting.links):
         below = tuple(power(placed("etp", inner)) for inner in range(tier))

@@ -68,6 +68,7 @@ class Setting:
     assumptions: Assumptions
     precisions: tuple[Precision, ...]
     capacity: float  # bytes of one accelerator that tensors may take
+    alone: bool = False  # exchanges are bounded from below over all placements (see `planner.physics.step.floor`)
 
     @property
     def tiers(self) -> range:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 
-from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, product, rename, term, total
+from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, product, substitute, term, total
 from planner.algebra.units import ONE
 from planner.physics import collectives, compute, stages, states
 from planner.physics.memory import layers_factor, moe_count
-from planner.physics.setting import Link, Setting
+from planner.physics.setting import Setting
 from planner.physics.states import Pick
 
 
@@ -46,18 +45,23 @@ def step_time(setting: Setting) -> Expression:
 
 
 def floor(setting: Setting) -> Expression:
-    """The step time as if one ideal link joined everything: no plan of the same degrees takes less, wherever it lies.
+    """The step time as if every group lay alone on the network, from its innermost tier outwards.
 
-    The ideal link has the latency of the quickest tier and the bandwidths of all tiers together. It depends on the
+    No plan of the same degrees takes less, wherever it lies: a group that fills the inner tiers first sends least over the
+    outer, slower ones. Where an outer tier is faster, the inner one is taken to be as fast. The floor depends on the
     degrees alone, not on their parts, and so bounds all placements at once.
     """
-    ideal = Link(
-        "ideal",
-        fanout=prod(link.fanout for link in setting.links),
-        bandwidth=sum(link.bandwidth for link in setting.links),
-        latency=min(link.latency for link in setting.links),
-    )
-    return rename(step_time(replace(setting, links=(ideal,))), {collectives.placed(d, 0): d for d in DEGREES})
+    links = tuple(
+        replace(link, bandwidth=max(outer.bandwidth for outer in setting.links[tier:]),
+                latency=min(outer.latency for outer in setting.links[tier:]))
+        for tier, link in enumerate(setting.links)
+    )  # fmt: skip
+    parts = {
+        collectives.placed(degree, tier): collectives.alone(degree, [link.fanout for link in links], tier)
+        for degree in DEGREES
+        for tier in setting.tiers
+    }
+    return substitute(step_time(replace(setting, links=links, alone=True)), parts)
 
 
 def stage_time(setting: Setting, pick: Pick, *, embeds: bool, heads: bool) -> Expression:
