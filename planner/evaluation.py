@@ -146,9 +146,10 @@ def _groups(
     })[sound]  # fmt: skip
     codes = keys.groupby(list(keys), sort=False).ngroup().to_numpy().astype(np.intp)
     order = np.argsort(codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    shared = keys.iloc[[members[0] for members in groups]].to_dict(orient="records")
     found = []
-    for members in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        key = {name: column.iloc[members[0]] for name, column in keys.items()}
+    for members, key in zip(groups, shared, strict=True):
         model, hardware = models[1][int(key["model"])], systems.hardware[1][int(key["hardware"])]
         assert model is not None
         assert hardware is not None

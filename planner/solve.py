@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from planner.search.local import LocalSearch, Pool
 
 #: Seconds of local search at most, before the program is built.
-LOCAL_SEARCH_SECONDS = 0.3
-SEED_PLANS = 20000
+LOCAL_SEARCH_SECONDS = 0.2
+SEED_PLANS = 4000
 
 Solver = Literal["highs", "exhaustive"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import stat
 import warnings
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -24,32 +25,39 @@ KNOWN = frozenset({
 })  # fmt: skip
 
 
-def read_rows(path: Path) -> pd.DataFrame:
-    """The rows of the CSV file at ``path`` as text; an empty cell is missing.
+@dataclass(frozen=True)
+class Rows:
+    """A file of rows: as text by column, where an empty cell is missing, and as it was read."""
+
+    frame: pd.DataFrame
+    content: bytes
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows of the CSV file at ``path``.
 
     Raises `InputError` when the file is missing, a folder, unreadable, too large, not text, empty or no CSV.
     """
     import pandas as pd
 
-    source = _checked(path)
+    content = _checked(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(source, dtype=str, encoding="utf-8-sig", index_col=False)
+            frame = pd.read_csv(BytesIO(content), dtype=object, encoding="utf-8-sig", index_col=False)
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not a text file (CSV in UTF-8 is expected)") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"{path}: is empty (CSV with a header line is expected)") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
         raise InputError(f"{path}: is not valid CSV: {' '.join(str(error).split())}") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     if frame.empty:
         raise InputError(f"{path}: has a header but no rows")
-    return frame
+    return Rows(frame, content)
 
 
-def _checked(path: Path) -> Path | BytesIO:
+def _checked(path: Path) -> bytes:
+    """What the file holds, if it looks like a table of plans."""
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -58,17 +66,18 @@ def _checked(path: Path) -> Path | BytesIO:
         if regular and status.st_size > MAX_BYTES:
             raise _too_large(path)
         with path.open("rb") as stream:
-            head = stream.read(HEAD if regular else MAX_BYTES + 1)
+            content = stream.read() if regular else stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    if len(head) > MAX_BYTES:
+    if len(content) > MAX_BYTES:
         raise _too_large(path)
+    head = content[:HEAD]
     if b"\x00" in head:
         raise InputError(f"{path}: is not a text file (CSV in UTF-8 is expected)")
     if not head.strip():
         raise InputError(f"{path}: is empty (CSV with a header line is expected)")
     _check_header(path, head)
-    return path if regular else BytesIO(head)
+    return content
 
 
 def _check_header(path: Path, head: bytes) -> None:

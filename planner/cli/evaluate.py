@@ -38,12 +38,14 @@ def evaluate_rows(
 
     from planner.cli.csv_input import read_rows
 
-    frame = read_rows(rows)
+    given = read_rows(rows)
+    from planner.cli.csv_output import write_rows
     from planner.evaluation import evaluate  # heavy: after the file is known to be good
 
-    result = evaluate(frame)
+    result = evaluate(given.frame)
     if target is not None:
-        output.write_atomically(target, lambda place: result.to_csv(place, index=False))
+        added = [name for name, _ in PREDICTIONS] + ["pred_fits", "pred_error"]
+        output.write_atomically(target, lambda place: write_rows(place, given, result, added))
     output.emit(output.as_json(_document(result)) if as_json else _summary(result))
 
 
@@ -82,10 +84,10 @@ def _summary(result: pd.DataFrame) -> str:
         values = pd.to_numeric(result[name], errors="coerce").dropna() if name in result else pd.Series(dtype=float)
         if len(values):
             made.add_row(label, *(f"{value:,.4g}" for value in (values.min(), values.median(), values.max())))
-    fits = result["pred_fits"].astype(str).str.lower() if "pred_fits" in result else pd.Series(dtype=str)
+    fits = result["pred_fits"]
     tail = []
     if len(errors) < len(result):
-        tail.append(f"{int((fits == 'true').sum()):,} fit in memory, {int((fits == 'false').sum()):,} do not")
+        tail.append(f"{int(fits.sum()):,} fit in memory, {int((~fits).sum()):,} do not")
     tail += [f"line {line}: {reason}" for line, reason in list(errors.items())[:MOST_ERRORS]]
     if len(errors) > MOST_ERRORS:
         tail.append(f"... and {len(errors) - MOST_ERRORS:,} more (pred_error in the output says why)")

@@ -43,6 +43,9 @@ ROOT_ROUNDS, ROOT_GAIN = 20, 2e-4
 #: The solver's tolerances can lift a bound by about this much; it is taken off.
 SAFETY = 1e-6
 MAX_ROUNDS = 60
+#: Costs, as multiples of the relaxation's, up to which degrees are joined first; the factor if nothing fits that well; and
+#: the least part of the cutoff to begin with, and the part of it that is not worth a pass of its own.
+FIRST_REACH, NEXT_REACH, LEAST_REACH, NEARLY_ALL = 1.15, 1.3, 0.02, 0.75
 #: Combinations of degrees, the most promising, that are completed to plans in the presolve.
 MOST_COMPLETED = 20_000
 
@@ -128,17 +131,9 @@ class OuterApproximation:
             search.cutoff = np.inf
             return contracted(space, live, np.zeros((1, 0), dtype=np.int64), [], pool.indices[0])
 
-        everything = np.full((1, len(space.axes)), -1)
-        core = Contraction(enumerator, live, within(floor) + memory, relations).join(totals, everything, [], self._late)
+        core = self._degrees(search, Contraction(enumerator, live, within(floor) + memory, relations), len(memory))
         if core is None:
             return fallback()
-        columns = Evaluator(space.columns(core))  # the floor and the memory do not read the parts, which are open
-        floors = columns(self.floor)
-        if self.limit_expression is not None:
-            fits = columns(self.limit_expression) <= self.capacity
-            core, floors = core[fits], floors[fits]
-        self.local.price(pool, self.complete(core[np.argsort(floors, kind="stable")[:MOST_COMPLETED]]))
-        core = core[floors <= self._cutoff(search)]
         search.statistics["combinations_of_degrees"] = len(core)
         joined = totals
         if len(core) > LARGEST_CORE:
@@ -153,6 +148,35 @@ class OuterApproximation:
             return None
         search.statistics["core"] = len(core)
         return contracted(space, live, core, joined, pool.indices[0])
+
+    def _degrees(self, search: Search, contraction: Contraction, limits: int) -> Integers | None:
+        """Combinations of degrees that may belong to a better plan; None if they take too long or are too many.
+
+        First only those are joined that may cost little more than the relaxation: completed to plans, the best of them
+        tighten the cutoff, and usually no others are needed. The last ``limits`` bounds are not of the cost.
+        """
+        space, pool = self.space, search.pool
+        everything = np.full((1, len(space.axes)), -1)
+        costs = len(contraction.shares) - limits
+        reach = float(contraction.root()[:costs].max(initial=0.0)) * FIRST_REACH
+        first_cutoff = search.cutoff
+        while True:
+            reach = max(reach, LEAST_REACH)
+            if reach > NEARLY_ALL:
+                reach = 1.0
+            core = contraction.tightened(costs, reach).join(self.order[0], everything, [], self._late)
+            if core is None:
+                return None
+            columns = Evaluator(space.columns(core))  # the floor and the memory do not read the parts, which are open
+            floors = columns(self.floor)
+            if self.limit_expression is not None:
+                fits = columns(self.limit_expression) <= self.capacity
+                core, floors = core[fits], floors[fits]
+            self.local.price(pool, self.complete(core[np.argsort(floors, kind="stable")[:MOST_COMPLETED]]))
+            self.report(pool.best, search.bound, "presolve")
+            if reach >= 1.0 or self._cutoff(search) <= reach * first_cutoff:
+                return core[floors <= self._cutoff(search)]
+            reach *= NEXT_REACH
 
     def _late(self) -> bool:
         return time.monotonic() > self.deadline

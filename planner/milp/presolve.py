@@ -10,6 +10,7 @@ rows and the remaining axes. What went is bounded, so it enters the certificate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -50,6 +51,7 @@ class Step:
     weights: Array
     tables: list[tuple[tuple[int, ...], NDArray[np.bool_]]]
     rests: list[tuple[int, tuple[int, ...], Array]]
+    slacks: list[tuple[int, float, Array]]
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,34 @@ class Contraction:
             for axes, table in form.remainders
             if table.max() > 1e-9
         ]
+        self.slacks = self._slacks(forms, relations)
         self.low = np.array([enumerator.weights[p][:, v].min(axis=1) for p, v in enumerate(self.values)])
         self.high = np.array([enumerator.weights[p][:, v].max(axis=1) for p, v in enumerate(self.values)])
+
+    def root(self) -> Array:
+        """The least of each bound over the box, relative to its limit; shape (bounds,)."""
+        least: Array = self.shares @ (self.start * self.least.prod(axis=0))
+        return least
+
+    def tightened(self, bounds: int, factor: float) -> Contraction:
+        """The same with the limits of the first ``bounds`` bounds multiplied by ``factor``."""
+        other = copy(self)
+        other.shares = self.shares.copy()
+        other.shares[:bounds] /= factor
+        return other
+
+    def _slacks(self, forms: list[NormalForm], relations: Sequence[Row]) -> list[tuple[int, set[int], float, Array]]:
+        """(row, axes in it, its limit, multiplier by leaf) of the relations that limit from above.
+
+        As soon as all axes of such a row are joined, its slack is known, and multiplier times slack joins the logarithm.
+        """
+        found = []
+        for number, row in enumerate(relations):
+            multipliers = np.array([form.multipliers[number] for form in forms])
+            if row.lower == -np.inf and multipliers.any():
+                axes = {self.space.position[name] for name in row.weights}
+                found.append((self.space.rows.index(row), axes, row.upper, multipliers))
+        return found
 
     def _forms(self, bounds: list[Bound], relations: Sequence[Row]) -> tuple[list[NormalForm], Array]:
         """Normal forms of the leaves of all bounds, and each leaf's weight in each bound, (bounds, leaves)."""
@@ -228,6 +256,8 @@ class Contraction:
             tables=[(places, grid) for places, grid in self.enumerator.tables
                     if place in places and known.issuperset(places)],
             rests=[(k, axes, table) for k, axes, table in self.rests if place in axes and known.issuperset(axes)],
+            slacks=[(row, limit, multipliers) for row, axes, limit, multipliers in self.slacks
+                    if place in axes and known.issuperset(axes)],
         )  # fmt: skip
 
     def _state(self, core: Integers, joined: list[int]) -> State:
@@ -240,6 +270,10 @@ class Contraction:
         for k, axes, table in self.rests:
             if set(axes) <= set(joined):
                 values[:, k] *= table[tuple(core[:, p] for p in axes)]
+        for row, axes, limit, multipliers in self.slacks:
+            if axes <= set(joined):
+                slack = np.minimum(sums[:, row] - limit, 0.0)
+                values *= np.exp(np.minimum(slack[:, None] * multipliers, LARGEST_GROWTH))
         return core.astype(np.int16), sums, values
 
     def _join(self, state: State, step: Step) -> State | None:
@@ -259,6 +293,9 @@ class Contraction:
             grown = values[fits] * self.growth[place][value]
             for k, axes, table in step.rests:
                 grown[:, k] *= table[tuple(kept[:, p] for p in axes)]
+            for row, limit, multipliers in step.slacks:
+                slack = np.minimum(sums_here[fits][:, row] - limit, 0.0)
+                grown *= np.exp(np.minimum(slack[:, None] * multipliers, LARGEST_GROWTH))
             good = np.all(grown @ step.weights <= 1.0, axis=1)
             if good.any():
                 found.append((kept[good], sums_here[fits][good], grown[good]))

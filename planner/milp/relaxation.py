@@ -43,13 +43,15 @@ class NormalForm:
     """``log leaf >= least + sum over axes of costs[axis][value] + remainders``; minus infinity (dead) where it vanishes.
 
     ``costs`` are full-length tables, at least 0 on the box, +inf outside it and -inf where the leaf vanishes. Each
-    remainder is a joint table, at least 0 on the box.
+    remainder is a joint table, at least 0 on the box. ``multipliers`` are those of the relations; of one that is an
+    inequality, multiplier times slack comes on top.
     """
 
     leaf: Leaf
     least: float
     costs: dict[int, Array]
     remainders: tuple[tuple[tuple[int, ...], Array], ...]
+    multipliers: Array
 
 
 class Relaxation:
@@ -66,10 +68,9 @@ class Relaxation:
             for name, weights in row.weights.items():
                 place = space.position[name]
                 dense[self._slice(place)] = weights[self.values[place]]
-            if np.any(dense):
-                rows.append(dense)
-                lower.append(row.lower)
-                upper.append(row.upper)
+            rows.append(dense)
+            lower.append(row.lower)
+            upper.append(row.upper)
         self.matrix = np.array(rows).reshape(len(rows), self.columns)
         self.lower, self.upper = np.array(lower), np.array(upper)
         self._models: dict[object, _Model] = {}
@@ -131,7 +132,7 @@ class Relaxation:
             full = np.zeros(joint.logs.shape)
             full[np.ix_(*(self.values[place] for place in joint.axes))] = rest - low
             remainders.append((joint.axes, full))
-        return NormalForm(leaf, least, costs, tuple(remainders))
+        return NormalForm(leaf, least, costs, tuple(remainders), multipliers)
 
 
 class _Model:

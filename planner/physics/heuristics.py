@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
+from planner.algebra.space import AtMost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,13 +31,17 @@ NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
 #: Axes in the order in which they are joined under bounds: degrees and choices first, then where the degrees lie.
 TOTALS = ("gpus", "global_batch", "tensor", "precision", "pipeline", "context", "micro_batch", "grad_accum", "recompute",
           "zero", "ep", "etp", "data", "edp", "dp")  # fmt: skip
-PARTS = ("tp", "pp", "shard", "replica", "cp", "ep", "etp", "edp")
+PARTS = ("tp", "pp", "ep", "etp", "shard", "replica", "cp", "edp")
 
 
 def joining_order(space: Space) -> tuple[list[int], list[int]]:
     """The places of the axes of totals, and of parts, in the order in which they are joined."""
     names = [axis.name for axis in space.axes]
-    totals = [names.index(name) for name in TOTALS if name in names]
+    wanted = list(TOTALS)
+    if any(isinstance(relation, AtMost) and relation.name == "accelerators" for relation in space.relations):
+        wanted.remove("data")  # how many accelerators a plan uses decides most, and is not given
+        wanted.insert(wanted.index("context") + 1, "data")
+    totals = [names.index(name) for name in wanted if name in names]
     parts = [place for degree in PARTS for place, name in enumerate(names) if name.rpartition("_")[0] == degree
              and place not in totals]  # fmt: skip
     return totals, parts + [place for place in range(len(names)) if place not in totals and place not in parts]

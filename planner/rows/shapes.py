@@ -13,7 +13,7 @@ from planner import catalog
 from planner.algebra.expressions import Array
 from planner.errors import InputError
 from planner.rows.plans import read_switch
-from planner.rows.table import Codes, Table
+from planner.rows.table import Codes, Table, distinct
 from planner.schema.base import validate
 from planner.schema.model import Model
 
@@ -65,7 +65,7 @@ def read_models(table: Table) -> tuple[Codes, list[Model | None]]:
         except InputError as error:
             models.append(None)
             table.reject(readable & (groups == group), "; ".join(error.problems))
-    return groups, models
+    return distinct(groups, models)
 
 
 def read_architecture(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from planner.errors import InputError
 
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.intp]
-Value = TypeVar("Value")
+Value = TypeVar("Value", bound=Hashable)
 
 #: Spellings of an empty cell.
 EMPTY = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
@@ -89,7 +89,7 @@ class Table:
         return np.where(codes < 0, len(texts) - 1, codes).astype(np.intp), texts
 
     def parsed(self, name: str, reader: Callable[[str], Value], default: Value) -> tuple[Codes, list[Value]]:
-        """A column of text as (codes, what ``reader`` makes of each distinct text).
+        """A column of text as (codes, the distinct values that ``reader`` makes of its texts).
 
         Rows whose text ``reader`` raises `ValueError` about are rejected with its message, and get ``default``.
         """
@@ -104,7 +104,14 @@ class Table:
                 unreadable |= codes == code
                 self.reject(codes == code, f"{name} = {_shown(text)}: {error}")
         self._unreadable[name] = unreadable
-        return codes, values
+        return distinct(codes, values)
+
+
+def distinct(codes: Codes, values: list[Value]) -> tuple[Codes, list[Value]]:
+    """The same values by code, each of them once."""
+    places: dict[Value, int] = {}
+    renumbered = np.array([places.setdefault(value, len(places)) for value in values], dtype=np.intp)
+    return renumbered[codes], list(places)
 
 
 def _number(text: str) -> float:
