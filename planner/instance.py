@@ -91,7 +91,7 @@ def resolve(problem: Problem, origin: str = "problem", folder: Path | None = Non
     model = attempt(catalog.load_model, problem.model)
     cluster = attempt(catalog.load_cluster, problem.cluster)
     hardware = attempt(catalog.load_hardware, cluster.accelerator) if cluster else None
-    if problems:
+    if problems or hardware is None:
         raise InputError(problems)
     return assemble(problem, model, hardware, cluster, origin)
 

@@ -88,9 +88,10 @@ def _prove(
     from planner.search.local import LocalSearch, Pool
 
     space, capacity = instance.space, instance.setting.capacity
-    options = {
-        "order": heuristics.joining_order(space), "complete": partial(_completed, instance), "gap": gap, "deadline": deadline, "seed": seed, "presolve": presolve,
-    }  # fmt: skip
+    prover = partial(
+        OuterApproximation, order=heuristics.joining_order(space), complete=partial(_completed, instance), gap=gap,
+        deadline=deadline, seed=seed, presolve=presolve,
+    )  # fmt: skip
     local = LocalSearch(space, instance.objective, instance.peak_memory, capacity)
     pool = Pool.empty(len(space.axes))
     statistics: dict[str, float | int | str] = {"solver": "highs", "seed": seed}
@@ -109,8 +110,9 @@ def _prove(
             if not len(memory_pool.values):
                 infeasible = not _any_plan(memory_local, memory_pool)
             if len(memory_pool.values):
-                least = OuterApproximation(memory_local, memory, None, math.inf, floor=memory,
-                                           report=lambda *_: None, **options).run(Search(memory_pool))  # type: ignore[arg-type]  # fmt: skip
+                least = prover(memory_local, memory, None, math.inf, floor=memory, report=_silent).run(
+                    Search(memory_pool)
+                )
                 search.stopped, least_memory = least.stopped, least.bound
                 statistics |= least.statistics
                 infeasible = least.bound > capacity
@@ -118,8 +120,10 @@ def _prove(
                 if len(pool.values):
                     _find(local, pool, deadline)
         if len(pool.values):
-            search = OuterApproximation(local, instance.objective, instance.peak_memory, capacity, floor=instance.floor,
-                                        report=report, **options).run(Search(pool))  # type: ignore[arg-type]  # fmt: skip
+            proof = prover(
+                local, instance.objective, instance.peak_memory, capacity, floor=instance.floor, report=report
+            )
+            search = proof.run(search)
             statistics |= search.statistics
     except KeyboardInterrupt:
         search.stopped = "interrupted"
@@ -138,6 +142,10 @@ def _prove(
     return Outcome(status, plans, values, search.bound, stopped, least_memory, statistics)
 
 
+def _silent(*_: object) -> None:
+    """Report nothing."""
+
+
 def _completed(instance: Instance, combinations: Integers) -> Integers:
     """Plans for combinations of degrees, in the canonical placement; those for which it keeps the rules."""
     space, links = instance.space, instance.setting.links
@@ -149,7 +157,7 @@ def _completed(instance: Instance, combinations: Integers) -> Integers:
     valid = np.ones(len(plans), dtype=bool)
     for position, axis in enumerate(space.axes):
         if (combinations[:, position] < 0).any():
-            (column, values), = axis.table.items()
+            ((column, values),) = axis.table.items()
             index = np.minimum(np.searchsorted(values, parts[column]), axis.size - 1)
             valid &= values[index] == parts[column]
             plans[:, position] = index

@@ -1,0 +1,1 @@
+"""The language of costs: units, expressions, spaces, and their readings."""

@@ -1,0 +1,1 @@
+"""The proof: presolve, mixed-integer program in Pyomo, outer approximation with HiGHS."""

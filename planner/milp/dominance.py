@@ -45,14 +45,16 @@ def undominated(enumerator: Enumerator, masks: Masks, trees: list[SumNode]) -> M
                 for dimension, place in enumerate(joint.axes):
                     others = [masks[other] for other in joint.axes if other != place]
                     matrix = np.moveaxis(joint.logs, dimension, 0)
-                    matrix = matrix[np.ix_(range(len(masks[place])), *(np.flatnonzero(mask) for mask in others))]
+                    matrix = matrix[np.ix_(np.arange(len(masks[place])), *(np.flatnonzero(mask) for mask in others))]
                     _note(tables[place], seen, place, matrix.reshape(len(masks[place]), -1))
     result = [mask.copy() for mask in masks]
     for place, mask in enumerate(masks):
         values = np.flatnonzero(mask)
         if len(values) < 2:
             continue
-        costs = np.concatenate([table.reshape(len(mask), -1) for table in tables[place]], axis=1) if tables[place] else None
+        costs = (
+            np.concatenate([table.reshape(len(mask), -1) for table in tables[place]], axis=1) if tables[place] else None
+        )
         grids = [np.moveaxis(grid, places.index(place), 0).reshape(len(mask), -1)
                  for places, grid in enumerator.tables if place in places]  # fmt: skip
         alike: dict[bytes, list[int]] = defaultdict(list)

@@ -61,7 +61,6 @@ STATUSES = {
     highspy.HighsModelStatus.kInfeasible: MipStatus.INFEASIBLE,
     highspy.HighsModelStatus.kTimeLimit: MipStatus.TIME_LIMIT,
     highspy.HighsModelStatus.kInterrupt: MipStatus.INTERRUPTED,
-    highspy.HighsModelStatus.kHighsInterrupt: MipStatus.INTERRUPTED,
 }
 
 
@@ -164,12 +163,13 @@ class Solver:
             values += list(body.linear_coefs)
             starts.append(len(members))
             low, high = pyo.value(constraint.lower), pyo.value(constraint.upper)
-            sides.append((-np.inf if low is None else low - body.constant, np.inf if high is None else high - body.constant))
+            sides.append((-np.inf if low is None else low, np.inf if high is None else high))
         check_coefficients(np.array(values), "constraint matrix")
         low_sides, high_sides = np.array(sides).T
         self.rows = len(sides)
-        self.model.addRows(self.rows, np.ascontiguousarray(low_sides), np.ascontiguousarray(high_sides), len(values),
-                           np.array(starts[:-1], dtype=np.int32), np.array(members, dtype=np.int32), np.array(values))  # fmt: skip
+        bounds_of_rows = (np.ascontiguousarray(low_sides), np.ascontiguousarray(high_sides))
+        begins, columns = np.array(starts[:-1], dtype=np.int32), np.array(members, dtype=np.int32)
+        self.model.addRows(self.rows, *bounds_of_rows, len(values), begins, columns, np.array(values))
         check_rows(self.model, self.rows)
         self.program.pending.clear()
 
@@ -226,7 +226,9 @@ class Solver:
             raise SolverError(f"HiGHS stopped with status {text}")
         info = self.model.getInfo()
         feasible = info.primal_solution_status == 2
-        return MipResult(status, self._solution() if feasible else None, float(info.mip_dual_bound), int(info.mip_node_count))
+        return MipResult(
+            status, self._solution() if feasible else None, float(info.mip_dual_bound), int(info.mip_node_count)
+        )
 
     def _solve(self, report: Callable[[float, float], None] | None) -> None:
         if report is not None:

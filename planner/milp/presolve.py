@@ -97,13 +97,6 @@ class Contracted:
         return np.array(kept, dtype=np.int64).reshape(len(kept), len(self.space.axes))
 
 
-def _within(
-    space: Space, core: Integers, evaluator: Evaluator, expression: Expression, limit: float
-) -> tuple[Integers, Evaluator]:
-    core = core[evaluator(expression) <= limit]
-    return core, Evaluator(space.columns(core))
-
-
 def selections(node: SumNode, plan: Integers) -> list[list[Leaf]]:
     """Sums of leaves that are nowhere above the tree: that of the largest terms at ``plan``, and of one other choice each."""
     base: list[Leaf] = []
@@ -124,12 +117,13 @@ def _select(node: SumNode, plan: Integers, base: list[Leaf], others: list[list[L
         rest = beside + own + [leaf for other, leaves in enumerate(chosen) if other != number for leaf in leaves]
         best = int(np.argmax([_value(term, plan) for term in maximum.terms]))
         for position, term in enumerate(maximum.terms):
-            picked, inner = [], []
-            _select(term, plan, picked, inner, rest)
+            other: list[Leaf] = []
+            inner: list[list[Leaf]] = []
+            _select(term, plan, other, inner, rest)
             if position == best:
                 others += inner
             else:
-                others.append(rest + picked)
+                others.append(rest + other)
     base += own + [leaf for leaves in chosen for leaf in leaves]
 
 
@@ -220,7 +214,7 @@ class Contraction:
         """
         steps = [self._step(place, [*joined, *order[:depth]]) for depth, place in enumerate(order)]
         whole = self._state(core, joined)
-        stack = [(0, tuple(part[begin : begin + CHUNK] for part in whole)) for begin in range(0, len(core), CHUNK)]
+        stack = [(0, _rows(whole, begin, begin + CHUNK)) for begin in range(0, len(core), CHUNK)]
         done: list[NDArray[np.int16]] = []
         survivors = 0
         while stack:
@@ -238,8 +232,7 @@ class Contraction:
                 rows = len(grown[0])
                 parts = -(-rows // CHUNK)
                 for number in range(parts):
-                    part = slice(rows * number // parts, rows * (number + 1) // parts)
-                    stack.append((depth + 1, tuple(array[part] for array in grown)))
+                    stack.append((depth + 1, _rows(grown, rows * number // parts, rows * (number + 1) // parts)))
         if not done:
             return np.zeros((0, len(self.values)), dtype=np.int64)
         return np.concatenate(done).astype(np.int64)
@@ -270,8 +263,8 @@ class Contraction:
         for k, axes, table in self.rests:
             if set(axes) <= set(joined):
                 values[:, k] *= table[tuple(core[:, p] for p in axes)]
-        for row, axes, limit, multipliers in self.slacks:
-            if axes <= set(joined):
+        for row, members, limit, multipliers in self.slacks:
+            if members <= set(joined):
                 slack = np.minimum(sums[:, row] - limit, 0.0)
                 values *= np.exp(np.minimum(slack[:, None] * multipliers, LARGEST_GROWTH))
         return core.astype(np.int16), sums, values
@@ -303,6 +296,10 @@ class Contraction:
             return None
         first, second, third = zip(*found, strict=True)
         return np.concatenate(first), np.concatenate(second), np.concatenate(third)
+
+
+def _rows(state: State, begin: int, end: int) -> State:
+    return state[0][begin:end], state[1][begin:end], state[2][begin:end]
 
 
 def useful_relations(space: Space, order: list[int]) -> list[Row]:

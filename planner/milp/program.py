@@ -127,7 +127,11 @@ class Program:
             row: Row = {}
             for name, weights in relation.weights.items():
                 place = self.space.position[name]
-                row |= {int(c): float(w) for c, w in zip(self._columns(place), weights[self.values[place]], strict=True) if w}
+                row |= {
+                    int(c): float(w)
+                    for c, w in zip(self._columns(place), weights[self.values[place]], strict=True)
+                    if w
+                }
             if row:
                 slack = 0.0 if relation.exact else 1e-9
                 self.add_row("relation", row, relation.lower - slack, relation.upper + slack)
@@ -154,7 +158,9 @@ class Program:
         for leaf in node.leaves:
             term_found = self._term(leaf, reference)
             if term_found is not None:
-                row[term_found.share] = row.get(term_found.share, 0.0) - float(np.exp(leaf.constant - term_found.leaf.constant))
+                row[term_found.share] = row.get(term_found.share, 0.0) - float(
+                    np.exp(leaf.constant - term_found.leaf.constant)
+                )
         for maximum in node.maxima:
             row[self._maximum(maximum, reference)] = -1.0
         self.add_row("maximum", row, 0.0)
@@ -199,7 +205,7 @@ class Program:
         return term
 
     def _define_log(self, term: Term, tables: dict[int, Array], joints: list[int], high: float) -> None:
-        """log >= constant + tables of the chosen values + joint logs - depth * (choices for which it vanishes).
+        """Log >= constant + tables of the chosen values + joint logs - depth * (choices for which it vanishes).
 
         ``depth`` is the most that the rest can be, so that log may be 0 or less where the monomial vanishes.
         """
@@ -215,7 +221,7 @@ class Program:
         self.add_row("log", row, term.leaf.constant - term.scale)
 
     def tangent(self, term: Term, point: float) -> None:
-        """share >= e^u (1 - u) (1 - choices for which it vanishes) + e^u log, the tangent of exp at u."""
+        """Share >= e^u (1 - u) (1 - choices for which it vanishes) + e^u log, the tangent of exp at u."""
         u = min(max(point, LOWEST), HIGHEST)
         slope = float(np.exp(u))
         row: Row = {term.share: 1.0, term.log: -slope}
@@ -239,7 +245,7 @@ class Program:
         return tuple(int(self.position[place][plan[place]] - self.offsets[place]) for place in joint.axes)
 
     def _joint_row(self, joint: Joint, column: int, parts: list[Array]) -> None:
-        """log of a joint factor >= separable lower bound: sum over its axes of a table of the chosen value."""
+        """Log of a joint factor >= separable lower bound: sum over its axes of a table of the chosen value."""
         row: Row = {column: 1.0}
         for place, part in zip(joint.axes, parts, strict=True):
             row |= {int(c): -float(value) for c, value in zip(self._columns(place), part, strict=True) if value}

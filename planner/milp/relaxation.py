@@ -102,9 +102,7 @@ class Relaxation:
             self._multipliers[key] = found
         return self._shifted(leaf, *found)
 
-    def _shifted(
-        self, leaf: Leaf, multipliers: Array, parts: list[list[Array]], rests: list[Array]
-    ) -> NormalForm:
+    def _shifted(self, leaf: Leaf, multipliers: Array, parts: list[list[Array]], rests: list[Array]) -> NormalForm:
         """Reduced costs for the multipliers, shifted to a least value of 0 on each axis."""
         active = multipliers != 0
         sides = np.where(multipliers > 0, self.lower, self.upper)
@@ -140,9 +138,7 @@ class _Model:
 
     def __init__(self, relaxation: Relaxation, joints: tuple[Joint, ...]) -> None:
         self.relaxation = relaxation
-        self.grids = [
-            joint.logs[np.ix_(*(relaxation.values[place] for place in joint.axes))] for joint in joints
-        ]
+        self.grids = [joint.logs[np.ix_(*(relaxation.values[place] for place in joint.axes))] for joint in joints]
         self.joints = joints
         self.model = quiet_highs()
         set_options(self.model, {"presolve": "off"})
@@ -190,11 +186,9 @@ class _Model:
             finite = np.isfinite(side)
             moved[finite] += INWARD * (middle[finite] - side[finite])
             sides.append(moved)
-        self.model.changeRowsBounds(len(self.relations), self.relations, *sides)
+        self.model.changeRowsBounds(len(self.relations), self.relations, *sides)  # type: ignore[attr-defined]
 
-    def minimise(
-        self, objective: Array, open_columns: Array
-    ) -> tuple[Array, list[list[Array]], list[Array]] | None:
+    def minimise(self, objective: Array, open_columns: Array) -> tuple[Array, list[list[Array]], list[Array]] | None:
         """Multipliers of the relations, separable parts of each joint and what remains of it; None if nothing is alive."""
         relaxation = self.relaxation
         self.model.changeColsCost(len(self.index), self.index, objective)

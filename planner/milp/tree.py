@@ -199,7 +199,7 @@ def split(logs: Array, axes: tuple[int, ...], label: str) -> tuple[float, dict[i
         with np.errstate(invalid="ignore"):
             same = np.all((logs == first) | (np.abs(logs - first) <= 1e-13))
         if same:
-            logs = logs.take(0, axis=dimension)
+            logs = np.asarray(logs.take(0, axis=dimension))
             axes = axes[:dimension] + axes[dimension + 1 :]
     if not axes:
         return float(logs), {}, ()

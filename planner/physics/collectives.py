@@ -78,7 +78,8 @@ def least_exchange(setting: Setting, degree: str) -> Factor:
 
     def seconds(value: Array) -> Array:
         leaving = [np.maximum(0.0, 1.0 - capacities[tier] / value) / rates[tier] for tier in setting.tiers]
-        return np.max(leaving, axis=0)
+        least: Array = np.max(leaving, axis=0)
+        return least
 
     return Factor(f"least exchange over {degree}", (degree,), seconds)
 
@@ -174,7 +175,9 @@ def expert_parallel(setting: Setting) -> list[Expression]:
                  ring_share(placed("ep", tier)), *above, *per_token, source="uniform all-to-all over nested tiers")
         )  # fmt: skip
     if setting.alone:
-        exchanges = [term("expert-parallel communication", SECOND, exposed * volume, least_exchange(setting, "ep"), *per_token)]
+        exchanges = [
+            term("expert-parallel communication", SECOND, exposed * volume, least_exchange(setting, "ep"), *per_token)
+        ]
     gathers = []
     for tier, link in enumerate(setting.links):
         below = tuple(power(placed("etp", inner)) for inner in range(tier))

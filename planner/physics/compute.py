@@ -167,10 +167,8 @@ def attention_flop(setting: Setting) -> float:
     Causal attention of s positions over at most w: s w - w^2 / 2 pairs.
     """
     model, sequence = setting.model, setting.sequence
-    if model.mla is None:
-        width = 2 * model.head_dim
-    else:
-        width = model.mla.qk_nope_dim + model.mla.qk_rope_dim + model.mla.v_head_dim
+    mla = model.mla
+    width = 2 * model.head_dim if mla is None else mla.qk_nope_dim + mla.qk_rope_dim + mla.v_head_dim
     pairs = sequence**2 / 2
     if model.sliding_window is not None:
         window = min(model.sliding_window.window, sequence)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.algebra.space import AtMost, Axis, Equal, Relation, Space, Whole, divisors
-from planner.algebra.space import Allowed
+from planner.algebra.space import Allowed, AtMost, Axis, Equal, Relation, Space, Whole, divisors
 from planner.errors import InputError
 from planner.physics import rules
 from planner.physics.collectives import placed
@@ -238,7 +237,9 @@ class SpaceBuilder:
         batch = {"micro_batch": 1, "grad_accum": 1, "cp": -1, "global_batch": -1, "shard": 1, "replica": 1}
         for tier in self.tiers:
             shard, replica, cp = placed("shard", tier), placed("replica", tier), placed("cp", tier)
-            self.relations.append(Whole(f"context ranks within data ranks on tier {tier}", {shard: 1, replica: 1, cp: -1}))
+            self.relations.append(
+                Whole(f"context ranks within data ranks on tier {tier}", {shard: 1, replica: 1, cp: -1})
+            )
         self.relations.append(Equal("global batch", batch))
         self.relations.append(Whole("context ranks within data ranks", {"shard": 1, "replica": 1, "cp": -1}))
         self.relations.append(Allowed("replicas need ZeRO", ("zero", "replica"), rules.replicas_need_zero))
@@ -304,7 +305,9 @@ class SpaceBuilder:
                 mesh |= {placed("tp", tier): -1, placed("shard", tier): -1}
                 self.relations.append(Equal(f"expert ranks are the tensor and data ranks on tier {tier}", mesh))
             else:
-                self.relations.append(Equal(f"etp = tp on tier {tier}", {placed("etp", tier): 1, placed("tp", tier): -1}))
+                self.relations.append(
+                    Equal(f"etp = tp on tier {tier}", {placed("etp", tier): 1, placed("tp", tier): -1})
+                )
                 mesh = {placed("ep", tier): 1, placed("edp", tier): 1, placed("shard", tier): -1}
                 self.relations.append(Equal(f"expert ranks are data ranks on tier {tier}", mesh))
 

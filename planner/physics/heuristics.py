@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from planner.algebra.space import AtMost
 
 if TYPE_CHECKING:

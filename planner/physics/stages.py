@@ -209,9 +209,7 @@ def _is_moe(model: Model) -> tuple[bool, ...]:
     moe = model.moe
     if moe is None:
         return (False,) * model.layers
-    return tuple(
-        layer >= moe.first_dense_layers and (layer + 1) % moe.layer_step == 0 for layer in range(model.layers)
-    )
+    return tuple(layer >= moe.first_dense_layers and (layer + 1) % moe.layer_step == 0 for layer in range(model.layers))
 
 
 def _dense_work(model: Model) -> int:

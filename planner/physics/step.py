@@ -12,7 +12,6 @@ from planner.physics.memory import layers_factor, moe_count
 from planner.physics.setting import Setting
 from planner.physics.states import Pick
 
-
 #: The degrees that have a part on every tier.
 DEGREES = ("tp", "cp", "pp", "shard", "replica", "ep", "etp", "edp")
 #: A backward pass is two of the three passes of a micro-batch; gradients are reduced under the last one.
@@ -130,5 +129,3 @@ def model_flop(setting: Setting) -> float:
     weights += (1 + model.mtp_layers) * model.d_model * model.vocab + 2 * model.mtp_layers * model.d_model**2
     layers = model.layers + model.mtp_layers
     return 6.0 * weights * setting.sequence + 3.0 * layers * compute.attention_flop(setting)
-
-

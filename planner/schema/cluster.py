@@ -47,5 +47,7 @@ class Cluster(Strict):
     def _nested(self) -> Self:
         for inner, outer in pairwise(self.tiers):
             if outer.size % inner.size or outer.size == inner.size:
-                raise ValueError(f"tier {outer.name!r} of {outer.size} is no proper multiple of {inner.name!r} of {inner.size}")
+                raise ValueError(
+                    f"tier {outer.name!r} of {outer.size} is no proper multiple of {inner.name!r} of {inner.size}"
+                )
         return self

@@ -1,0 +1,1 @@
+"""Enumeration of a space, plain and in neighbourhoods."""

@@ -150,13 +150,10 @@ class Enumerator:
         involved = [np.any(w[:, v] != w[:, v[:1]], axis=1) for w, v in zip(self.weights, values, strict=True)]
         left = set(range(len(values)))
         order: list[int] = []
-        open_axes = np.sum(involved, axis=0) if len(self.lower) else np.zeros(0)
+        open_axes = np.sum(involved, axis=0, dtype=float) if len(self.lower) else np.zeros(0)
         while left:
-            def rank(place: int) -> tuple[float, int, int]:
-                rows = involved[place]
-                return (float(open_axes[rows].min()) if rows.any() else np.inf, len(values[place]), place)
-
-            chosen = min(left, key=rank)
+            ranks = {place: float(np.min(open_axes, where=involved[place], initial=np.inf)) for place in left}
+            chosen = min((rank, len(values[place]), place) for place, rank in ranks.items())[2]
             left.remove(chosen)
             order.append(chosen)
             open_axes = open_axes - involved[chosen]

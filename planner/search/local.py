@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Plans priced in one neighbourhood at most; larger ones are cut off, which costs quality and not correctness.
 NEIGHBOURS = 20000
+#: Partial combinations on the way to a plan, at most, on average.
+STEPS_A_PLAN = 60
 #: Spaces that take no more steps to enumerate are priced whole.
 FEW_STEPS = 20000
 
@@ -124,9 +126,12 @@ class LocalSearch:
 
     def _explore(self, pool: Pool, masks: list[NDArray[np.bool_]], limit: int) -> bool:
         improved, priced = False, 0
-        for indices in self.enumerator.combinations(masks):
-            improved |= self.price(pool, indices)
-            priced += len(indices)
-            if priced >= limit:
-                break
+        try:
+            for indices in self.enumerator.combinations(masks, most_steps=STEPS_A_PLAN * limit):
+                improved |= self.price(pool, indices)
+                priced += len(indices)
+                if priced >= limit:
+                    break
+        except TooManyError:
+            pass
         return improved

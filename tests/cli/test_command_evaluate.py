@@ -96,3 +96,36 @@ def test_output_to_a_folder_is_refused_before_the_work(planner: Command, tmp_pat
     ran = planner("evaluate", write(tmp_path / "rows.csv", GOOD), "-o", tmp_path)
     assert ran.returncode == 2
     assert "is a folder" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (f"{HEADER}\r\n{GOOD}\r\n\r\n{GOOD}", f"{GOOD},"),
+        (f"{HEADER}\n{GOOD.replace('one copy', 'NA')}\n", "bf16,NA,"),
+        (f"{HEADER}\n{GOOD},\n{GOOD}\n", f"{GOOD},"),  # a comma too many
+        (f"{HEADER}\n{GOOD.replace('one copy', chr(34) + '5, a' + chr(34))}\n", '"5, a",'),
+        (f"{HEADER},more\n{GOOD}\n{GOOD},x\n", f"{GOOD},,"),  # a cell is lacking
+        (f"{HEADER}\n{GOOD.replace('one copy', chr(34) + 'two' + chr(10) + 'lines' + chr(34))}\n", '"two\nlines",'),
+    ],
+)
+def test_cells_are_written_as_they_were(planner: Command, tmp_path: Path, content: str, kept: str) -> None:
+    source, target = tmp_path / "rows.csv", tmp_path / "out.csv"
+    source.write_bytes(content.encode())
+    ran = planner("evaluate", source, "-o", target)
+    assert ran.returncode == 0, ran.stderr
+    assert kept in target.read_bytes().decode()
+    given = list(csv.DictReader(content.splitlines(keepends=True)))
+    for row, before in zip(read(target), given, strict=True):
+        names = [name for name in before if name]
+        assert list(row) == [*names, *list(row)[-7:]]
+        assert [row[name] or None for name in names] == [before[name] or None for name in names]
+        assert float(row["pred_step_time_s"]) > 0
+
+
+def test_predictions_are_made_anew_in_their_own_columns(planner: Command, tmp_path: Path) -> None:
+    source, target = write(tmp_path / "rows.csv", GOOD, BAD), tmp_path / "out.csv"
+    planner("evaluate", source, "-o", target)
+    once = target.read_text()
+    assert planner("evaluate", target, "-o", target).returncode == 0
+    assert target.read_text() == once

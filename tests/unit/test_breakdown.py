@@ -54,7 +54,9 @@ def test_a_named_maximum_keeps_its_name_and_its_largest_term():
 
 
 def test_a_product_scales_every_part():
-    part = explain(Product(Sum((seconds("a", 1.0), seconds("b", 2.0)), "both"), Monomial(1.0, (power("tp"),)), "both"), PLAN)
+    part = explain(
+        Product(Sum((seconds("a", 1.0), seconds("b", 2.0)), "both"), Monomial(1.0, (power("tp"),)), "both"), PLAN
+    )
     assert part.flat() == {"a": 4.0, "b": 8.0}
     assert part.value == 12.0
     assert_adds_up(part)

@@ -69,7 +69,11 @@ def test_propagation_never_removes_a_value_of_a_feasible_combination(seed):
 
 def test_propagation_proves_some_spaces_empty():
     empty = [seed for seed in SEEDS if not by_brute_force(random_space(seed))]
-    proved = [seed for seed in empty if Enumerator(random_space(seed)).propagate(Enumerator(random_space(seed)).everything) is None]
+    proved = [
+        seed
+        for seed in empty
+        if Enumerator(random_space(seed)).propagate(Enumerator(random_space(seed)).everything) is None
+    ]
     assert proved
     assert set(proved) <= set(empty)
 

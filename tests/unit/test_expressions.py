@@ -72,7 +72,10 @@ def test_a_product_that_overflows_is_refused():
 
 
 def test_a_product_of_monomials_is_one_monomial():
-    left, right = term("work", FLOP, 6.0, power("tp"), source="left"), Monomial(0.5, (power("pp", -1),), ONE / FLOP * SECOND)
+    left, right = (
+        term("work", FLOP, 6.0, power("tp"), source="left"),
+        Monomial(0.5, (power("pp", -1),), ONE / FLOP * SECOND),
+    )
     both = left * right
     assert isinstance(both, Monomial)
     assert (both.coefficient, both.unit, both.name, both.source) == (3.0, SECOND, "work", "left")

@@ -79,8 +79,8 @@ def bounds_and_plans(instance, plans, share):
     return found, (cost <= cutoff) & (memory <= capacity)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("seed", SMALL_SEEDS)
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("seed", SMALL_SEEDS[1::2])
 def test_joining_never_drops_what_has_a_completion_within_the_bounds(seed, share, monkeypatch):
     monkeypatch.setattr(presolve, "CHUNK", 37)
     instance, plans = small_instance(seed)
@@ -100,7 +100,7 @@ def test_joining_never_drops_what_has_a_completion_within_the_bounds(seed, share
 
 def test_joining_drops_most_of_what_costs_more():
     left = total = 0
-    for seed in SMALL_SEEDS:
+    for seed in SMALL_SEEDS[::4]:
         instance, plans = small_instance(seed)
         enumerator, masks = live_masks(instance)
         (_, objective, memory), _ = bounds_and_plans(instance, plans, 0.1)
@@ -174,7 +174,7 @@ def test_without_dominated_values_the_optimum_stays(seed):
 
 def test_some_values_are_dominated():
     dropped = 0
-    for seed in SMALL_SEEDS:
+    for seed in SMALL_SEEDS[::4]:
         instance, _ = small_instance(seed)
         enumerator, masks = live_masks(instance)
         tree = Tabulator(instance.space).tree(instance.objective)

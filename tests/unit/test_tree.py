@@ -86,7 +86,9 @@ def test_a_sum_times_a_maximum():
 
 def test_multiples_of_one_maximum_are_collected():
     paid = Max((seconds(1.0, A), seconds(0.7, C)))
-    node = assert_same(Sum((Product(paid, Monomial(2.0, (E,))), paid, seconds(1.0), Product(Monomial(0.1, (B,)), paid))))
+    node = assert_same(
+        Sum((Product(paid, Monomial(2.0, (E,))), paid, seconds(1.0), Product(Monomial(0.1, (B,)), paid)))
+    )
     assert len(node.maxima) == 1
 
 
@@ -135,7 +137,9 @@ def test_two_columns_of_one_axis_make_no_joint_factor():
 
 
 def test_merging_collects_monomials_that_differ_in_one_axis():
-    expression = Sum(tuple(seconds(c, E, power("a", exponent)) for c, exponent in ((1.0, 1), (2.0, 2), (3.0, -1), (4.0, 0))))
+    expression = Sum(
+        tuple(seconds(c, E, power("a", exponent)) for c, exponent in ((1.0, 1), (2.0, 2), (3.0, -1), (4.0, 0)))
+    )
     assert len(assert_same(expression).leaves) == 1
     apart = [leaf for item in expression.terms for leaf in tree(item).leaves]
     together = merge(apart)

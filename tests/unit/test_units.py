@@ -8,7 +8,7 @@ from planner.errors import UnitError
 
 def test_products_add_the_powers():
     assert BYTE * SECOND == SECOND * BYTE
-    assert BYTE * BYTE == Unit((("B", 2),))
+    assert Unit((("B", 2),)) == BYTE * BYTE
     assert str(BYTE * BYTE * SECOND) == "B^2 s"
 
 
