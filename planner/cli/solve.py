@@ -42,6 +42,10 @@ def solve(
     top: Annotated[int, typer.Option(help="How many plans to show, best first.")] = 1,
     solver: Annotated[Solver, typer.Option(help="HiGHS, or the price of every plan (small problems).")] = Solver.HIGHS,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    presolve: Annotated[
+        bool,
+        typer.Option(help="Shrink the space first; without it HiGHS proves everything alone, which takes longer."),
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     target: Annotated[
         Path | None,
@@ -62,8 +66,9 @@ def solve(
 
     with ProgressLine() as progress:
         outcome = optimise(
-            problem, gap=gap, time_limit=limit, top=top, solver=solver.value, seed=seed, progress=progress.report
-        )
+            problem, gap=gap, time_limit=limit, top=top, solver=solver.value, seed=seed, presolve=presolve,
+            progress=progress.report,
+        )  # fmt: skip
     plan = Plan.of(problem, outcome, seed)
     document: dict[str, Any] = plan.to_json() if plan else no_plan(problem, outcome, seed)
     text = output.as_json(document)

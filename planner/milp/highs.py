@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -116,6 +116,18 @@ def set_options(model: highspy.Highs, options: dict[str, float | int | bool | st
             raise SolverError(f"HiGHS refused option {option} = {value}")
 
 
+def run_model(model: highspy.Highs) -> highspy.HighsModelStatus:
+    """Run HiGHS and return its status.
+
+    HiGHS refuses to start where somebody has pinned another number of threads since; its scheduler is then made anew.
+    """
+    model.run()
+    if model.getModelStatus() == highspy.HighsModelStatus.kNotset:
+        highspy.Highs.resetGlobalScheduler(True)
+        model.run()
+    return model.getModelStatus()
+
+
 def check_coefficients(values: Array, what: str) -> None:
     """Raises `SolverError` unless all are finite and of a magnitude that HiGHS keeps."""
     magnitudes = np.abs(values)
@@ -187,8 +199,7 @@ class Solver:
     def relax(self) -> tuple[float, Array] | None:
         """Optimum and solution of the linear relaxation; None if it is infeasible."""
         self.add_pending()
-        self.model.run()
-        status = self.model.getModelStatus()
+        status = run_model(self.model)
         if status == highspy.HighsModelStatus.kInfeasible:
             return None
         if status != highspy.HighsModelStatus.kOptimal:
@@ -239,8 +250,9 @@ class Solver:
             self.model.cbMipLogging += news
         if threading.current_thread() is threading.main_thread():
             self.model.HandleKeyboardInterrupt = True  # Ctrl-C ends the run with incumbent and bound
-            self.model.solve()
-        else:
-            self.model.run()
+            with redirect_stdout(sys.stderr):  # where highspy talks about it
+                self.model.solve()
+        if self.model.getModelStatus() == highspy.HighsModelStatus.kNotset:
+            run_model(self.model)
         if report is not None:
             self.model.cbMipLogging -= news

@@ -12,7 +12,7 @@ import highspy
 import numpy as np
 
 from planner.algebra.expressions import Array
-from planner.milp.highs import quiet_highs
+from planner.milp.highs import quiet_highs, run_model
 
 #: Rows may be lower than the truth away from where they are made; this bounds how low.
 DEEPEST = 60.0
@@ -44,8 +44,7 @@ class Minorants:
         """
         point = np.concatenate(weights)
         self.model.changeColsCost(self.columns, self.index, -(point + self.everywhere))
-        self.model.run()
-        if self.model.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        if run_model(self.model) == highspy.HighsModelStatus.kOptimal:
             solution = np.array(self.model.getSolution().col_value)
         else:
             solution = np.zeros(self.columns)

@@ -16,7 +16,7 @@ import numpy as np
 from planner.algebra.evaluation import Evaluator
 from planner.algebra.space import Allowed
 from planner.errors import SolverError
-from planner.milp.dominance import undominated
+from planner.milp.dominance import leaves_of, undominated
 from planner.milp.highs import MipStatus, Solver
 from planner.milp.presolve import (
     LARGEST_CORE,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 ROOT_ROUNDS, ROOT_GAIN = 20, 2e-4
 #: The solver's tolerances can lift a bound by about this much; it is taken off.
 SAFETY = 1e-6
+#: A bound this much above a known plan of the program is no rounding error.
+FALSE_PROOF = 1e-5
 MAX_ROUNDS = 60
 #: Costs, as multiples of the relaxation's, up to which degrees are joined first; the factor if nothing fits that well; and
 #: the least part of the cutoff to begin with, and the part of it that is not worth a pass of its own.
@@ -122,6 +124,10 @@ class OuterApproximation:
         assert live is not None
         totals, parts = self.order
         relations = useful_relations(space, totals)
+        search.statistics |= {
+            "columns": sum(int(mask.sum()) for mask in live), "rows": len(space.rows) + len(space.axes),
+            "monomials": sum(len(list(leaves_of(tree))) for tree in trees),
+        }  # fmt: skip
         self.report(pool.best, search.bound, "presolve")
 
         def within(node: SumNode) -> list[Bound]:
@@ -251,12 +257,19 @@ class OuterApproximation:
             result = solver.run(gap=gap, time_limit=remaining, seed=self.seed, start=start, report=news)
             nodes += result.nodes
             search.statistics |= {"iterations": iteration, "nodes": nodes}
+            proved = np.inf if result.status is MipStatus.INFEASIBLE else result.bound * reference
+            if len(known) and proved > pool.best * (1.0 + FALSE_PROOF):
+                raise SolverError(f"HiGHS claims that nothing is below {proved:g}; a plan of {pool.best:g} is known")
+            before = search.bound
+            self._raise_bound(search, proved)
             if result.status is MipStatus.INFEASIBLE:
-                self._raise_bound(search, np.inf)
                 return
-            self._raise_bound(search, result.bound * reference)
             if result.solution is not None:
                 self._examine(search, space_left, program, result.solution, seen)
+            if search.bound > pool.best * (1.0 + FALSE_PROOF):
+                refuted, search.bound = search.bound, before
+                raise SolverError(f"HiGHS claims that nothing is below {refuted:g}; a plan of {pool.best:g} was found")
+            search.bound = min(search.bound, pool.best)
             self.report(pool.best, search.bound, "tree")
             if search.gap <= self.gap:
                 return
@@ -269,7 +282,7 @@ class OuterApproximation:
 
     def _raise_bound(self, search: Search, bound: float) -> None:
         """Take a bound of the program: no more than what bounds the dropped plans, and than the best plan itself."""
-        search.bound = max(search.bound, min(bound * (1.0 - SAFETY), search.cutoff, search.pool.best))
+        search.bound = max(search.bound, min(bound * (1.0 - min(SAFETY, 0.1 * self.gap)), search.cutoff, search.pool.best))
 
     def _examine(
         self, search: Search, space_left: Contracted, program: Program, solution: Array, seen: set[bytes]

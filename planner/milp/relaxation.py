@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import highspy
 import numpy as np
 
-from planner.milp.highs import check_rows, quiet_highs, set_options
+from planner.milp.highs import check_rows, quiet_highs, run_model, set_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -194,8 +194,7 @@ class _Model:
         self.model.changeColsCost(len(self.index), self.index, objective)
         self.model.changeColsBounds(len(self.index), self.index, np.zeros(len(self.index)), open_columns)
         self._move_inward(open_columns)
-        self.model.run()
-        status = self.model.getModelStatus()
+        status = run_model(self.model)
         if status == highspy.HighsModelStatus.kInfeasible:
             return None
         duals = np.zeros(self.model.getNumRow())

@@ -187,7 +187,8 @@ def test_substitute_reaches_every_column_of_a_factor():
 
 
 @pytest.mark.parametrize("expression", [
-    seconds(2.0, power("tp")), seconds() + seconds(), Max((seconds(), seconds(2.0))), Product(seconds(), seconds() + seconds()),
+    seconds(2.0, power("tp")), seconds() + seconds(), Max((seconds(), seconds(2.0))),
+    Product(seconds(), seconds() + seconds()),
 ])  # fmt: skip
 def test_a_name_of_its_own_changes_only_the_name(expression):
     again = expression.named("mine")

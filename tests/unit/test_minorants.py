@@ -1,5 +1,6 @@
 """Separable lower bounds of joint factors: never above the table, and exact where that is asked."""
 
+import highspy
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -109,3 +110,21 @@ def test_joint_factors_of_random_instances_are_covered_from_below(seed):
         for parts in found:
             assert_below(parts, joint.logs)
         assert outer_sum(found[0])[cell] == pytest.approx(joint.logs[cell], abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_stay_below_whatever_the_solver_returns(seed, monkeypatch):
+    table, random = random_table(seed), np.random.default_rng(seed)
+    minorants, solution = Minorants(table), highspy.Highs.getSolution
+
+    def wrong(self):
+        found = solution(self)
+        found.col_value = list(np.array(found.col_value) + random.normal(size=len(found.col_value)))
+        return found
+
+    monkeypatch.setattr(highspy.Highs, "getSolution", wrong)
+    for cell in np.ndindex(table.shape):
+        assert_below(minorants.at([random.dirichlet(np.ones(size)) for size in table.shape])[0], table)
+        parts = minorants.corner(cell)
+        assert_below(parts, table)
+        assert outer_sum(parts)[cell] == pytest.approx(table[cell], abs=1e-8)

@@ -17,7 +17,7 @@ def placed(fanouts=(8, np.inf), **degrees):
 
 
 def parts(columns, degree):
-    return [value for name, value in sorted(columns.items()) if name.rsplit("_", 1)[0] == degree]
+    return [value for name, value in sorted(columns.items()) if name.rpartition("_")[0] == degree]
 
 
 def test_tensor_ranks_fill_the_node_before_data_ranks():

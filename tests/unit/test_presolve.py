@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from planner.algebra.evaluation import evaluate
+from planner.algebra.expressions import Monomial, choice, power
+from planner.algebra.space import Allowed, AtMost, Axis, Equal, Space
 from planner.milp import presolve
 from planner.milp.dominance import undominated
 from planner.milp.presolve import Bound, Contraction, contracted, selections, useful_relations
@@ -112,6 +114,25 @@ def test_joining_drops_most_of_what_costs_more():
     assert left < 0.6 * total
 
 
+@pytest.mark.parametrize("seed", SMALL_SEEDS[::3])
+def test_tighter_limits_drop_no_more_than_they_say(seed):
+    instance, plans = small_instance(seed)
+    enumerator, masks = live_masks(instance)
+    (_, objective, memory), good = bounds_and_plans(instance, plans, 0.6)
+    cost = evaluate(instance.objective, instance.space.columns(plans))
+    totals, parts = heuristics.joining_order(instance.space)
+    everything = np.full((1, len(instance.space.axes)), -1)
+    contraction = Contraction(enumerator, masks, objective + memory, useful_relations(instance.space, totals))
+    root = contraction.root()
+    assert (root[: len(objective)] * objective[0].limit <= cost.min() * (1 + 1e-9)).all()
+    used = evaluate(instance.peak_memory, instance.space.columns(plans)).min()
+    assert (root[len(objective) :] * memory[0].limit <= used * (1 + 1e-9)).all()
+    for factor in (0.9, 0.7):
+        tighter = contraction.tightened(len(objective), factor).join(totals + parts, everything, [], never)
+        assert rows_of(plans[good & (cost <= factor * objective[0].limit)]) <= rows_of(tighter)
+        assert rows_of(tighter) <= rows_of(contraction.join(totals + parts, everything, [], never))
+
+
 def test_joining_stops_when_it_is_told_and_when_too_much_is_left(monkeypatch):
     instance, _ = small_instance(SMALL_SEEDS[0])
     enumerator, masks = live_masks(instance)
@@ -181,3 +202,31 @@ def test_some_values_are_dominated():
         left = undominated(enumerator, masks, [tree])
         dropped += sum(int((before & ~after).sum()) for before, after in zip(masks, left, strict=True))
     assert dropped
+
+
+def crafted(costs, *relations):
+    """Two axes, the first of which costs ``costs``; which of its values are left."""
+    first = Axis("a", {"a": np.arange(1, len(costs) + 1)})
+    space = Space((first, Axis("b", {"b": np.array([1, 2, 3])})), relations)
+    table = dict(enumerate(costs, start=1))
+    expression = Monomial(1.0, (choice("a", table, "cost"), power("b")))
+    enumerator = Enumerator(space)
+    return undominated(enumerator, enumerator.everything, [Tabulator(space).tree(expression)])[0].tolist()
+
+
+def test_the_cheapest_of_like_values_stays_and_of_equal_ones_the_first():
+    assert crafted([3.0, 1.0, 2.0]) == [False, True, False]
+    assert crafted([2.0, 1.0, 1.0]) == [False, True, False]
+
+
+def test_a_value_that_is_allowed_where_the_cheaper_one_is_not_stays():
+    assert crafted([3.0, 1.0], Allowed("not 2 with 3", ("a", "b"), lambda a, b: ~((a == 2) & (b == 3)))) == [True, True]
+    assert crafted([3.0, 1.0], Allowed("not 1 with 3", ("a", "b"), lambda a, b: ~((a == 1) & (b == 3)))) == [
+        False,
+        True,
+    ]
+
+
+def test_a_value_that_weighs_differently_in_a_relation_stays():
+    assert crafted([3.0, 1.0], AtMost("ab", ("a", "b"), 5)) == [True, True]
+    assert crafted([1.0, 3.0, 2.0], Equal("ab", {"a": 1, "b": 1}, 6)) == [True, True, True]

@@ -1,5 +1,6 @@
 """Normal forms of monomials bound them at every feasible plan, whatever the linear program's rounding."""
 
+import highspy
 import numpy as np
 import pytest
 
@@ -70,6 +71,26 @@ def test_with_equalities_only_a_normal_form_is_its_monomial(seed):
         if form is not None:
             alive = np.isfinite(logs)
             assert bound(form, plans)[alive] == pytest.approx(logs[alive] - MARGIN, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", SMALL_SEEDS[:4])
+def test_a_normal_form_is_a_bound_whatever_multipliers_the_solver_returns(seed, monkeypatch):
+    space, leaves, plans, masks = leaves_and_plans(seed)
+    random, solution = np.random.default_rng(seed), highspy.Highs.getSolution
+
+    def wrong(self):
+        found = solution(self)
+        found.row_dual = list(np.array(found.row_dual) + random.normal(size=len(found.row_dual)))
+        return found
+
+    monkeypatch.setattr(highspy.Highs, "getSolution", wrong)
+    relaxation = Relaxation(space, masks, space.rows)
+    for leaf in leaves:
+        form, logs = relaxation.normal_form(leaf), leaf.logs(plans)
+        if form is not None:
+            assert_nonnegative_on_the_box(form, masks)
+            alive = np.isfinite(logs)
+            assert (bound(form, plans)[alive] <= logs[alive] + ROUNDING).all()
 
 
 @pytest.mark.parametrize("seed", SMALL_SEEDS[1:9:2])
