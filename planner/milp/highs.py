@@ -3,7 +3,8 @@
 Guards, each for a failure that was measured with Pyomo 6.10 and HiGHS 1.16: a coefficient that is not finite or out of
 range makes HiGHS drop whole batches of rows (`check_coefficients`, `check_rows`); unknown options are ignored
 (`set_option`); the greeting goes to standard output (`quiet_highs`); the number of threads is pinned by the first solve
-(`quiet_highs`); Ctrl-C is swallowed (`run`); a status is never inferred from an objective value (`STATUSES`).
+(`quiet_highs`, `run_model`); Ctrl-C is swallowed (`run`); with a start, objective and bound can be those of another
+problem (`Solver._consistent`); a status is never inferred from an objective value (`STATUSES`).
 """
 
 from __future__ import annotations
@@ -231,6 +232,13 @@ class Solver:
         if start is not None:
             self.model.setSolution(len(choices), choices, start)
         self._solve(report)
+        if not self._consistent():  # seen with a start that presolve solves the program with: an offset is lost
+            set_options(self.model, {"presolve": "off"})
+            self.model.clearSolver()
+            self._solve(report)
+            set_options(self.model, {"presolve": "choose"})
+            if not self._consistent():
+                raise SolverError("HiGHS reports another objective than its solution has")
         status = STATUSES.get(self.model.getModelStatus())
         if status is None:
             text = self.model.modelStatusToString(self.model.getModelStatus())
@@ -240,6 +248,14 @@ class Solver:
         return MipResult(
             status, self._solution() if feasible else None, float(info.mip_dual_bound), int(info.mip_node_count)
         )
+
+    def _consistent(self) -> bool:
+        """Whether the reported objective is that of the reported solution, where there is one."""
+        info = self.model.getInfo()
+        if info.primal_solution_status != 2:
+            return True
+        own = float(self._solution()[self.program.cost])
+        return abs(own - float(info.objective_function_value)) <= 1e-6 * max(1.0, abs(own))
 
     def _solve(self, report: Callable[[float, float], None] | None) -> None:
         if report is not None:

@@ -282,7 +282,9 @@ class OuterApproximation:
 
     def _raise_bound(self, search: Search, bound: float) -> None:
         """Take a bound of the program: no more than what bounds the dropped plans, and than the best plan itself."""
-        search.bound = max(search.bound, min(bound * (1.0 - min(SAFETY, 0.1 * self.gap)), search.cutoff, search.pool.best))
+        search.bound = max(
+            search.bound, min(bound * (1.0 - min(SAFETY, 0.1 * self.gap)), search.cutoff, search.pool.best)
+        )
 
     def _examine(
         self, search: Search, space_left: Contracted, program: Program, solution: Array, seen: set[bytes]
