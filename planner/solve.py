@@ -13,7 +13,7 @@ import numpy as np
 from planner.errors import InputError, SolverError
 from planner.outcome import Outcome, Progress, Status
 from planner.physics import heuristics
-from planner.physics.placement import place
+from planner.physics.placement import place_whole
 
 if TYPE_CHECKING:
     from planner.algebra.space import Integers
@@ -102,6 +102,9 @@ def _prove(
         _find(local, pool, deadline)
         report(pool.best, 0.0, "local search")
         statistics |= {"local_search_s": time.monotonic() - started, "local_search_value": pool.best}
+        proof = prover(local, instance.objective, instance.peak_memory, capacity, floor=instance.floor, report=report)
+        if not len(pool.values):
+            proof.find(pool)
         if not len(pool.values):
             memory = instance.peak_memory
             memory_local = LocalSearch(space, memory, memory, math.inf)
@@ -147,12 +150,12 @@ def _silent(*_: object) -> None:
 
 
 def _completed(instance: Instance, combinations: Integers) -> Integers:
-    """Plans for combinations of degrees, in the canonical placement; those for which it keeps the rules."""
+    """Plans for combinations of degrees, from the innermost tier outwards; those for which it keeps the rules."""
     space, links = instance.space, instance.setting.links
     columns = space.columns(combinations)
     ones = np.ones(len(combinations))
     totals = {name: columns.get(name, ones) for name in ("tp", "cp", "pp", "shard", "replica", "ep", "etp")}
-    parts = place(totals, [link.fanout for link in links])
+    parts = place_whole(totals, [link.fanout for link in links])
     plans = combinations.copy()
     valid = np.ones(len(plans), dtype=bool)
     for position, axis in enumerate(space.axes):

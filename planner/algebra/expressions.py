@@ -212,7 +212,7 @@ def _composed(factor: Factor, columns: dict[str, Substitute]) -> Factor:
         return factor.function(*given)
 
     names = tuple(new.column if new else own for new, own in zip(inner, factor.columns, strict=True))
-    label = ", ".join(new.label for new in inner if new)
+    label = ", ".join(f"{old} = {new.label}" for old, new in zip(factor.columns, inner, strict=True) if new)
     return Factor(f"{factor.label} with {label}", names, function)
 
 

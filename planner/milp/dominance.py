@@ -34,7 +34,7 @@ def leaves_of(node: SumNode) -> Iterator[Leaf]:
 
 
 def undominated(enumerator: Enumerator, masks: Masks, trees: list[SumNode]) -> Masks:
-    """The masks without dominated values. Of equal values the first stays."""
+    """The masks without dominated values. Of equal values one stays."""
     tables: list[list[Array]] = [[] for _ in masks]
     seen: set[tuple[int, bytes]] = set()
     for tree in trees:

@@ -62,6 +62,7 @@ STATUSES = {
     highspy.HighsModelStatus.kInfeasible: MipStatus.INFEASIBLE,
     highspy.HighsModelStatus.kTimeLimit: MipStatus.TIME_LIMIT,
     highspy.HighsModelStatus.kInterrupt: MipStatus.INTERRUPTED,
+    getattr(highspy.HighsModelStatus, "kHighsInterrupt", None): MipStatus.INTERRUPTED,  # not in the stubs
 }
 
 

@@ -105,6 +105,22 @@ class OuterApproximation:
         self._program(search, space)
         return search
 
+    def find(self, pool: Pool) -> None:
+        """Price some plans whose degrees fit in memory, if there are any; for a pool that is still empty."""
+        assert self.limit_expression is not None
+        enumerator, space = self.local.enumerator, self.space
+        masks = enumerator.propagate(enumerator.everything)
+        if masks is None:
+            return
+        first_values = np.array([int(np.argmax(mask)) for mask in masks])
+        bounds = [Bound(leaves, self.capacity) for leaves in selections(
+            Tabulator(space).tree(self.limit_expression), first_values)]  # fmt: skip
+        contraction = Contraction(enumerator, masks, bounds, useful_relations(space, self.order[0]))
+        everything = np.full((1, len(space.axes)), -1)
+        core = contraction.join(self.order[0], everything, [], self._late, enough=MOST_COMPLETED)
+        if core is not None:
+            self.local.price(pool, self.complete(core))
+
     def _cutoff(self, search: Search) -> float:
         """Plans that cost more than this need not be looked at. It also bounds all those that were dropped before."""
         search.cutoff = min(search.cutoff, search.pool.best * (1.0 - 0.9 * self.gap))

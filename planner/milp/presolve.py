@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     Masks = list[NDArray[np.bool_]]
 
-#: Partial combinations that are joined at once.
-CHUNK = 16384
+#: Growth factors (combinations times monomials) that are joined at once: what bounds the memory.
+CHUNK = 400_000
 #: Combinations of the core at which the program takes over, and the most that a phase may leave.
 LARGEST_CORE, MOST_SURVIVORS = 24, 1_000_000
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
@@ -206,15 +206,18 @@ class Contraction:
             line[list(own)] = list(own.values())
         return forms, shares
 
-    def join(self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool]) -> Integers | None:
+    def join(
+        self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool], enough: float = np.inf
+    ) -> Integers | None:
         """Join the axes of ``order`` to the combinations ``core`` of the axes ``joined``.
 
         Combinations have shape (rows, axes), -1 where an axis is open. They are taken in chunks, depth first, so that
-        memory stays bounded. None if ``stop`` said so, or too many survive.
+        memory stays bounded. None if ``stop`` said so, or too many survive; those so far as soon as there are ``enough``.
         """
         steps = [self._step(place, [*joined, *order[:depth]]) for depth, place in enumerate(order)]
         whole = self._state(core, joined)
-        stack = [(0, _rows(whole, begin, begin + CHUNK)) for begin in range(0, len(core), CHUNK)]
+        chunk = max(256, CHUNK // max(1, len(self.start)))
+        stack = [(0, _rows(whole, begin, begin + chunk)) for begin in range(0, len(core), chunk)]
         done: list[NDArray[np.int16]] = []
         survivors = 0
         while stack:
@@ -224,13 +227,15 @@ class Contraction:
                 survivors += len(state[0])
                 if survivors > MOST_SURVIVORS:
                     return None
+                if survivors >= enough:
+                    break
                 continue
             if stop():
                 return None
             grown = self._join(state, steps[depth])
             if grown is not None:
                 rows = len(grown[0])
-                parts = -(-rows // CHUNK)
+                parts = -(-rows // chunk)
                 for number in range(parts):
                     stack.append((depth + 1, _rows(grown, rows * number // parts, rows * (number + 1) // parts)))
         if not done:
@@ -299,7 +304,7 @@ class Contraction:
 
 
 def _rows(state: State, begin: int, end: int) -> State:
-    return state[0][begin:end], state[1][begin:end], state[2][begin:end]
+    return tuple(array[begin:end].copy() for array in state)  # type: ignore[return-value]
 
 
 def useful_relations(space: Space, order: list[int]) -> list[Row]:

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.algebra.expressions import Array
+from planner.algebra.space import divisors
 from planner.physics.collectives import placed
 
 #: A part this close to the whole degree is the whole degree: rounding must not send a group across a tier.
@@ -62,3 +64,36 @@ def place(totals: Mapping[str, Array], fanouts: Sequence[Array | float]) -> dict
 def _part(degree: Array, room: Array) -> Array:
     """What of a degree goes on a tier: all of it, or what has room; shape (plans,)."""
     return np.where(degree <= room * (1 + CLOSE), degree, np.maximum(room, 1.0))
+
+
+def place_whole(totals: Mapping[str, Array], fanouts: Sequence[int]) -> dict[str, Array]:
+    """As `place`, with whole parts: on each tier the largest divisor of what is left of a degree that has room.
+
+    Some degrees cannot be placed so, and then do not multiply to their totals: the rules of a space tell which.
+    """
+    left = {
+        name: np.asarray(totals[name]).astype(np.int64) for name in ("tp", "cp", "pp", "shard", "replica", "ep", "etp")
+    }
+    columns: dict[str, Array] = {}
+    for tier, fanout in enumerate(fanouts):
+        room = np.full(left["tp"].shape, int(fanout))
+        parts: dict[str, NDArray[np.int64]] = {}
+        for name in ("tp", "shard", "replica", "pp"):
+            parts[name] = _largest_divisor(left[name], room)
+            room = room // parts[name]
+        parts["cp"] = np.gcd(left["cp"], parts["shard"] * parts["replica"])
+        mesh = parts["tp"] * parts["shard"]
+        parts["etp"] = np.gcd(left["etp"], mesh)
+        parts["ep"] = np.gcd(left["ep"], mesh // parts["etp"])
+        for name, part in parts.items():
+            left[name] = left[name] // part
+        parts["edp"] = mesh // (parts["etp"] * parts["ep"])
+        columns |= {placed(name, tier): part.astype(float) for name, part in parts.items()}
+    return columns
+
+
+def _largest_divisor(values: NDArray[np.int64], rooms: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest divisor of each value that is no more than its room."""
+    pairs, inverse = np.unique(np.stack([values, rooms]), axis=1, return_inverse=True)
+    table = [max(d for d in divisors(int(value)) if d <= max(1, room)) for value, room in pairs.T]
+    return np.array(table, dtype=np.int64)[inverse.reshape(-1)]
