@@ -60,7 +60,7 @@ def compare(instance: Instance, seconds: dict[str, float]) -> list[str]:
 
 
 def _answer(instance: Instance, solver: str, seconds: dict[str, float]) -> Any:
-    optimise = import_module("planner.solve").optimise
+    optimise = import_module("planner.solving").optimise
     started = time.perf_counter()
     answer = optimise(instance, gap=AGREEMENT / 2, solver=solver)
     seconds[solver] += time.perf_counter() - started

@@ -1,3 +1,37 @@
 """Plan how to train large models: the best parallelisation, with a proof."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+    from planner.result import Plan
+
 __version__ = "0.1.0"
+
+
+def solve(problem: str, *overrides: str, **options: Any) -> Plan | None:
+    """The best plan of a problem with its proof; None if no plan exists or none was found in time.
+
+    ``problem`` is a catalogue name or a TOML file, ``overrides`` are ``key=value`` as for ``--set``; ``options`` go to
+    `planner.solving.optimise` (``gap``, ``time_limit`` in seconds, ``top``, ``solver``, ``seed``, ``presolve``).
+    Raises `planner.errors.InputError` with every problem of the input.
+    """
+    from planner.instance import load
+    from planner.result import Plan
+    from planner.solving import optimise
+
+    instance = load(problem, list(overrides))
+    return Plan.of(instance, optimise(instance, **options), options.get("seed"))
+
+
+def evaluate(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """The rows of ``frame``, one given plan each, with predicted time, throughput, MFU and memory.
+
+    The columns are those of ``instances/published/README.md``; a row that cannot be priced says why in ``pred_error``.
+    """
+    from planner.evaluation import evaluate as price
+
+    return price(frame)

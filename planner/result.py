@@ -182,14 +182,18 @@ def conflicts(space: Space) -> list[str]:
     """Names of the relations that alone keep the propagation of ``space`` from succeeding."""
     from planner.algebra.space import Space as Relaxed
 
+    def kind(name: str) -> str:
+        counted = name.startswith(("accelerators", "accumulation by the totals"))
+        return "the number of accelerators" if counted else name
+
     def possible(omitted: str) -> bool:
-        kept = tuple(relation for relation in space.relations if relation.name != omitted)
+        kept = tuple(relation for relation in space.relations if kind(relation.name) != omitted)
         enumerator = Enumerator(Relaxed(space.axes, kept, space.constants))
         return enumerator.propagate(enumerator.everything) is not None
 
     if possible(""):
         return []
-    return [name for name in dict.fromkeys(relation.name for relation in space.relations) if possible(name)]
+    return [name for name in dict.fromkeys(kind(relation.name) for relation in space.relations) if possible(name)]
 
 
 def degrees(instance: Instance, columns: Mapping[str, int]) -> Json:

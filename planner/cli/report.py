@@ -38,7 +38,7 @@ def plan_text(plan: Plan, tiers: list[str]) -> str:
     memory = plan.memory_bytes
     title = f"Memory of the fullest stage ({memory['fullest_stage']})"
     by_part = {name: value / GIB for name, value in memory["by_part"].items()}
-    parts += [_shares(title, "GiB", by_part, memory["capacity"] / GIB, "of capacity"), _stages(plan)]
+    parts += [_shares(title, "GiB", by_part, memory["capacity"] / GIB, "of usable"), _stages(plan)]
     if plan.alternatives:
         parts.append(_alternatives(plan))
     tail = [f"Binding: {'; '.join(plan.binding)}"] if plan.binding else []
@@ -52,7 +52,7 @@ def _headline(plan: Plan) -> str:
     if plan.gap is None or plan.bound_step_time_s is None or plan.gap >= 1:
         proof = "nothing is proved yet"
     else:
-        proof = f"no plan takes less than {plan.bound_step_time_s:.4g} s (gap {plan.gap:.2%})"
+        proof = f"no plan takes less than {plan.bound_step_time_s:.4g} s for as many sequences (gap {plan.gap:.2%})"
     lines = [
         f"{plan.problem}: {plan.status}" + (f", stopped by {plan.stopped}" if plan.stopped else ""),
         f"{plan.step_time_s:.4g} s a step; {proof}",

@@ -62,7 +62,7 @@ def solve(
     from planner.result import Plan, no_plan
 
     problem = load(instance, override)
-    from planner.solve import optimise  # heavy: after the input is known to be good
+    from planner.solving import optimise  # heavy: after the input is known to be good
 
     with ProgressLine() as progress:
         outcome = optimise(
@@ -72,8 +72,6 @@ def solve(
     plan = Plan.of(problem, outcome, seed)
     document: dict[str, Any] = plan.to_json() if plan else no_plan(problem, outcome, seed)
     text = output.as_json(document)
-    if target is not None:
-        output.write_text(target, text)
     if as_json:
         output.emit(text)
     elif plan:
@@ -82,6 +80,8 @@ def solve(
         output.emit(plan_text(plan, [link.name for link in problem.setting.links]))
     else:
         output.emit(f"{problem.problem.name}: {outcome.status}\n{document['reason']}")
+    if target is not None:  # last: a full disk must not cost the answer
+        output.write_text(target, text)
     return _exit_code(outcome)
 
 

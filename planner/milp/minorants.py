@@ -78,18 +78,19 @@ class Minorants:
         found = []
         for cell in cells:
             found.append(self.corner(cell))
-            best = np.maximum(best, _outer_sum(found[-1]))
+            best = np.maximum(best, outer_sum(found[-1]))
         while len(found) < most:
             missing = self.logs - best
             worst = np.unravel_index(int(np.argmax(missing)), missing.shape)
             if missing[worst] <= accuracy:
                 break
             found.append(self.corner(tuple(int(i) for i in worst)))
-            best = np.maximum(best, _outer_sum(found[-1]))
+            best = np.maximum(best, outer_sum(found[-1]))
         return found
 
 
-def _outer_sum(parts: list[Array]) -> Array:
+def outer_sum(parts: list[Array]) -> Array:
+    """The sum of one table for each axis, on their grid."""
     total = np.zeros([len(part) for part in parts])
     for dimension, part in enumerate(parts):
         shape = [1] * len(parts)

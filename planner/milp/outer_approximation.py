@@ -182,6 +182,7 @@ class OuterApproximation:
         costs = len(contraction.shares) - limits
         reach = float(contraction.root()[:costs].max(initial=0.0)) * FIRST_REACH
         first_cutoff = search.cutoff
+        self._raise_bound(search, float(contraction.root()[:costs].max(initial=0.0)) * first_cutoff)
         while True:
             reach = max(reach, LEAST_REACH)
             if reach > NEARLY_ALL:

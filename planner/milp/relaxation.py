@@ -20,6 +20,7 @@ import highspy
 import numpy as np
 
 from planner.milp.highs import check_rows, quiet_highs, run_model, set_options
+from planner.milp.minorants import outer_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,14 +212,5 @@ class _Model:
                 own.append(duals[begin : begin + size])
                 begin += size
             parts.append(own)
-            rests.append(grid - _outer_sum(own))
+            rests.append(grid - outer_sum(own))
         return multipliers, parts, rests
-
-
-def _outer_sum(parts: list[Array]) -> Array:
-    total = np.zeros([len(part) for part in parts])
-    for dimension, part in enumerate(parts):
-        shape = [1] * len(parts)
-        shape[dimension] = -1
-        total = total + part.reshape(shape)
-    return total

@@ -90,7 +90,14 @@ class SpaceBuilder:
         for degree in ("tp", "cp", "pp", "shard", "replica"):
             self._link(degree)
         self._data_rules()
-        if self.setting.model.moe is not None:
+        if self.setting.model.moe is None:
+            for key in ("ep", "etp", "edp"):
+                wanted = getattr(self.problem.decisions, key)
+                if not admitted(wanted, 1):
+                    self.problems.append(
+                        f"{self.origin}: decisions.{key}: {_shown(wanted)}, but the model has no experts"
+                    )
+        else:
             self._experts({tp for tp, _ in tensor}, data)
         self._mesh_rules()
         self._total("dp", {"shard": 1, "replica": 1, "cp": -1}, [d for d in data if d <= self.resources.limit])

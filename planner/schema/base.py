@@ -34,7 +34,11 @@ def read_bytes(path: Path) -> bytes:
         if size > MAX_FILE_BYTES:
             limit = MAX_FILE_BYTES // 1024**2
             raise InputError(f"{path}: {size / 1e6:,.0f} MB is too large for an instance file (limit {limit} MiB)")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:  # a device says that it is empty
+            raise InputError(f"{path}: is too large for an instance file (limit {MAX_FILE_BYTES // 1024**2} MiB)")
+        return content
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
 

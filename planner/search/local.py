@@ -59,6 +59,7 @@ class LocalSearch:
     def __init__(self, space: Space, objective: Expression, memory: Expression, capacity: float) -> None:
         self.space, self.objective, self.memory, self.capacity = space, objective, memory, capacity
         self.enumerator = Enumerator(space)
+        self.deadline = np.inf  # no search goes on beyond this time of the monotonic clock
         self.family = [axis.name.rsplit("_", 1)[0] if axis.name[-1].isdigit() else axis.name for axis in space.axes]
 
     def price(self, pool: Pool, indices: Integers) -> bool:
@@ -89,6 +90,8 @@ class LocalSearch:
         try:
             for indices in self.enumerator.combinations(most_steps=FEW_STEPS):
                 self.price(pool, indices)
+                if time.monotonic() > self.deadline:
+                    return False
         except TooManyError:
             return False
         return True
@@ -130,7 +133,7 @@ class LocalSearch:
             for indices in self.enumerator.combinations(masks, most_steps=STEPS_A_PLAN * limit):
                 improved |= self.price(pool, indices)
                 priced += len(indices)
-                if priced >= limit:
+                if priced >= limit or time.monotonic() > self.deadline:
                     break
         except TooManyError:
             pass

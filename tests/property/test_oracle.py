@@ -12,7 +12,7 @@ from planner.algebra.expressions import Factor, Max, Monomial, Product, Sum, pow
 from planner.errors import InputError
 from planner.outcome import Status
 from planner.search.enumeration import Enumerator
-from planner.solve import optimise
+from planner.solving import optimise
 from tests.property.instances import MOST_PLANS, random_instance
 
 #: 250 seeds that are quickly compared; 88 of them have no plan, or none that fits.

@@ -14,7 +14,7 @@ from planner.milp.tree import Tabulator
 from planner.outcome import Status
 from planner.search.exhaustive import exhaust
 from planner.search.local import LocalSearch
-from planner.solve import optimise
+from planner.solving import optimise
 from tests.property.spaces import SMALL_SEEDS, small_instance
 
 KINDS = ("one_choice", "relation", "pair", "maximum", "log", "joint", "tangent", "excluded")

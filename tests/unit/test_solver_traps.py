@@ -21,7 +21,7 @@ from planner.milp.program import Program
 from planner.milp.tree import Tabulator
 from planner.outcome import Status
 from planner.search.local import LocalSearch
-from planner.solve import optimise
+from planner.solving import optimise
 from tests.property.spaces import SMALL_SEEDS, small_instance
 
 LONG = "gpt3-175b-1k-a100"  # without the presolve it takes much longer than any of these tests
@@ -137,7 +137,7 @@ def default_solve():
     h.maximize(sum((5 + i % 7) * x[i] for i in range(12)))
     assert h.getModelStatus() == highspy.HighsModelStatus.kOptimal, h.getModelStatus()
 from tests.property.spaces import small_instance
-from planner.solve import optimise
+from planner.solving import optimise
 instance, _ = small_instance(24)
 def ours():
     outcome = optimise(instance, presolve=False, gap=1e-6)
@@ -301,7 +301,7 @@ def test_meaningless_options_are_refused(options):
 RUNNER = f"""
 import sys, json
 from planner.instance import load
-from planner.solve import optimise
+from planner.solving import optimise
 def tell(news): print(news.phase, news.incumbent, news.bound, file=sys.stderr, flush=True)
 outcome = optimise(load({LONG!r}), presolve=False, gap=1e-6, progress=tell)
 print(json.dumps([outcome.status, outcome.stopped, outcome.plans[0], outcome.values[0], outcome.bound]))

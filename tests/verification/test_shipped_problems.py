@@ -6,7 +6,7 @@ import pytest
 
 from planner.instance import load
 from planner.outcome import Status
-from planner.solve import optimise
+from planner.solving import optimise
 
 
 @pytest.mark.parametrize("name", ["gpt3-175b-1k-a100", "llama3-405b-16k-h100", "deepseek-v3-2k-h800"])

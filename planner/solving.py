@@ -93,6 +93,7 @@ def _prove(
         deadline=deadline, seed=seed, presolve=presolve,
     )  # fmt: skip
     local = LocalSearch(space, instance.objective, instance.peak_memory, capacity)
+    local.deadline = deadline
     pool = Pool.empty(len(space.axes))
     statistics: dict[str, float | int | str] = {"solver": "highs", "seed": seed}
     search = Search(pool)
