@@ -39,6 +39,7 @@ class StageUse:
             "moe_layers": self.content.moe,
             "embedding": self.content.embeds,
             "output_layer": self.content.heads,
+            "mtp_modules": self.content.mtp,  # counted among the layers
             "memory_bytes": {"total": self.total, "by_part": dict(self.memory)},
         }
 

@@ -102,6 +102,8 @@ def _stages(plan: Plan) -> RenderableType:
             made.add_row("...")
         previous, stage = place, stages[place]
         holds = [word for key, word in (("embedding", "embedding"), ("output_layer", "output")) if stage[key]]
+        if stage["mtp_modules"]:
+            holds.append(f"{stage['mtp_modules']} MTP")
         gib = stage["memory_bytes"]["total"] / GIB
         made.add_row(str(place), str(stage["layers"]), str(stage["moe_layers"]), f"{gib:.1f}", ", ".join(holds))
     return made

@@ -32,6 +32,7 @@ class Stage:
     moe: int
     embeds: bool
     heads: bool
+    mtp: int = 0  # MTP modules among the layers
 
     @property
     def layers(self) -> int:
@@ -53,7 +54,7 @@ def stages(model: Model, pp: int, vp: int) -> tuple[Stage, ...]:
     if model.mtp_layers:
         (moe_count if moe[-1] else dense_count)[pp - 1] += model.mtp_layers
     return tuple(
-        Stage(dense, mixture, stage == 0, stage == pp - 1)
+        Stage(dense, mixture, stage == 0, stage == pp - 1, model.mtp_layers if stage == pp - 1 else 0)
         for stage, (dense, mixture) in enumerate(zip(dense_count, moe_count, strict=True))
     )
 
