@@ -50,6 +50,8 @@ MAX_ROUNDS = 60
 FIRST_REACH, NEXT_REACH, LEAST_REACH, NEARLY_ALL = 1.15, 1.3, 0.02, 0.75
 #: Combinations of degrees, the most promising, that are completed to plans in the presolve.
 MOST_COMPLETED = 20_000
+#: Combinations of degrees that are enough for a first plan.
+FIRST_PLANS = 200
 
 Report = Callable[[float, float, str], None]
 
@@ -117,7 +119,7 @@ class OuterApproximation:
             Tabulator(space).tree(self.limit_expression), first_values)]  # fmt: skip
         contraction = Contraction(enumerator, masks, bounds, useful_relations(space, self.order[0]))
         everything = np.full((1, len(space.axes)), -1)
-        core = contraction.join(self.order[0], everything, [], self._late, enough=MOST_COMPLETED)
+        core = contraction.join(self.order[0], everything, [], self._late, enough=FIRST_PLANS)
         if core is not None:
             self.local.price(pool, self.complete(core))
 
