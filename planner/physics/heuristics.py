@@ -50,7 +50,7 @@ def joining_order(space: Space) -> tuple[list[int], list[int]]:
 
 
 def subspaces(space: Space) -> Iterator[dict[str, NDArray[np.bool_]]]:
-    """Masks of ever larger subspaces: tensor ranks inside the node, no replicas, ZeRO-1, few recomputation choices."""
+    """Masks of subspaces to try in turn: tensor ranks inside the node, no replicas, ZeRO-1, few recomputation choices."""
     plain: dict[str, NDArray[np.bool_]] = {}
     for axis in space.axes:
         values = next(iter(axis.table.values()))
@@ -73,5 +73,3 @@ def subspaces(space: Space) -> Iterator[dict[str, NDArray[np.bool_]]]:
         elif axis.name == "tensor" and (axis.table["sequence_parallel"] > 0).any():
             plain[axis.name] = (axis.table["sequence_parallel"] > 0) | (axis.table["tp"] == axis.table["tp"].min())
     yield plain
-    yield {name: mask for name, mask in plain.items() if name not in ("zero", "recompute", "context", "cp_1", "etp")}
-    yield {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Plans priced in one neighbourhood at most; larger ones are cut off, which costs quality and not correctness.
 NEIGHBOURS = 20000
 #: Partial combinations on the way to a plan, at most, on average.
-STEPS_A_PLAN = 15
+STEPS_A_PLAN = 30
 #: Spaces that take no more steps to enumerate are priced whole.
 FEW_STEPS = 20000
 
