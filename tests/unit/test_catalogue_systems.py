@@ -102,7 +102,7 @@ def test_record_names_its_source(kind: str, name: str) -> None:
     assert len(record.source) > 10
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", record.date)
     text = catalog.locate(kind, name).read_text("utf-8")
-    assert "shared/" not in text
+    assert "../" not in text
     assert "/work" not in text
     assert ".csv" not in text.replace("data/datacenter_chips.csv", "")  # that one is in a public repository
 
