@@ -92,8 +92,7 @@ def _prove(
         OuterApproximation, order=heuristics.joining_order(space), complete=partial(_completed, instance), gap=gap,
         deadline=deadline, seed=seed, presolve=presolve,
     )  # fmt: skip
-    local = LocalSearch(space, instance.objective, instance.peak_memory, capacity)
-    local.deadline = deadline
+    local = LocalSearch(space, instance.objective, instance.peak_memory, capacity, deadline)
     pool = Pool.empty(len(space.axes))
     statistics: dict[str, float | int | str] = {"solver": "highs", "seed": seed}
     search = Search(pool)
@@ -108,7 +107,7 @@ def _prove(
             proof.find(pool)
         if not len(pool.values):
             memory = instance.peak_memory
-            memory_local = LocalSearch(space, memory, memory, math.inf)
+            memory_local = LocalSearch(space, memory, memory, math.inf, deadline)
             memory_pool = Pool.empty(len(space.axes))
             _find(memory_local, memory_pool, deadline)
             if not len(memory_pool.values):
@@ -124,9 +123,6 @@ def _prove(
                 if len(pool.values):
                     _find(local, pool, deadline)
         if len(pool.values):
-            proof = prover(
-                local, instance.objective, instance.peak_memory, capacity, floor=instance.floor, report=report
-            )
             search = proof.run(search)
             statistics |= search.statistics
     except KeyboardInterrupt:

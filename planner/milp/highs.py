@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 #: HiGHS drops what is not above the first, and rejects whole batches of rows with what is not below the second.
 SMALLEST_COEFFICIENT, LARGEST_COEFFICIENT = 1e-9, 1e8
-LARGEST_BOUND = 1e9
 
 #: The tree is small and its first bound good: nearly all time would go to heuristics, restarts and separation.
 MIP_OPTIONS: dict[str, float | int | bool | str] = {
@@ -269,6 +268,8 @@ class Solver:
             self.model.HandleKeyboardInterrupt = True  # Ctrl-C ends the run with incumbent and bound
             with redirect_stdout(sys.stderr):  # where highspy talks about it
                 self.model.solve()
+        else:
+            self.model.run()
         if self.model.getModelStatus() == highspy.HighsModelStatus.kNotset:
             run_model(self.model)
         if report is not None:

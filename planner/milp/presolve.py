@@ -108,14 +108,13 @@ def selections(node: SumNode, plan: Integers) -> list[list[Leaf]]:
 def _select(node: SumNode, plan: Integers, base: list[Leaf], others: list[list[Leaf]], beside: list[Leaf]) -> None:
     own = list(node.leaves)
     chosen: list[list[Leaf]] = []
-    for maximum in node.maxima:
-        values = [_value(term, plan) for term in maximum.terms]
+    largest = [int(np.argmax([_value(term, plan) for term in maximum.terms])) for maximum in node.maxima]
+    for maximum, best in zip(node.maxima, largest, strict=True):
         picked: list[Leaf] = []
-        _select(maximum.terms[int(np.argmax(values))], plan, picked, [], [])
+        _select(maximum.terms[best], plan, picked, [], [])
         chosen.append(picked)
-    for number, maximum in enumerate(node.maxima):
+    for number, (maximum, best) in enumerate(zip(node.maxima, largest, strict=True)):
         rest = beside + own + [leaf for other, leaves in enumerate(chosen) if other != number for leaf in leaves]
-        best = int(np.argmax([_value(term, plan) for term in maximum.terms]))
         for position, term in enumerate(maximum.terms):
             other: list[Leaf] = []
             inner: list[list[Leaf]] = []

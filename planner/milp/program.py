@@ -75,7 +75,6 @@ class Program:
         self.variables: list[Any] = [self.model.choice[i] for i in range(self.choices)]
         self.terms: dict[object, Term] = {}
         self.joints: dict[bytes, tuple[Joint, int, Minorants]] = {}
-        self.columns_added: list[tuple[float, float]] = []
         self.pending: list[tuple[str, Row, float, float]] = []
         self._one_choice()
         self._relations()
@@ -300,7 +299,3 @@ class Program:
         for place, value in enumerate(plan):
             chosen[self.position[place][value]] = 1.0
         return chosen
-
-    def contains(self, plan: Integers) -> bool:
-        """Whether the masks admit a plan."""
-        return all(mask[value] for mask, value in zip(self.masks, plan, strict=True))

@@ -56,10 +56,12 @@ class Pool:
 class LocalSearch:
     """Prices plans of one space for one objective and one memory limit."""
 
-    def __init__(self, space: Space, objective: Expression, memory: Expression, capacity: float) -> None:
+    def __init__(
+        self, space: Space, objective: Expression, memory: Expression, capacity: float, deadline: float = np.inf
+    ) -> None:
         self.space, self.objective, self.memory, self.capacity = space, objective, memory, capacity
         self.enumerator = Enumerator(space)
-        self.deadline = np.inf  # no search goes on beyond this time of the monotonic clock
+        self.deadline = deadline  # no search goes on beyond this time of the monotonic clock
         self.family = [axis.name.rsplit("_", 1)[0] if axis.name[-1].isdigit() else axis.name for axis in space.axes]
 
     def price(self, pool: Pool, indices: Integers) -> bool:
