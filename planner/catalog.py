@@ -15,6 +15,7 @@ from planner.schema.base import Strict, read_toml, validate
 
 if TYPE_CHECKING:
     from planner.schema.cluster import Cluster
+    from planner.schema.frontier import Device
     from planner.schema.hardware import Hardware
     from planner.schema.model import Model
     from planner.schema.problem import Problem
@@ -26,6 +27,7 @@ FOLDERS = {
     "model": "models",
     "hardware": "instances/hardware",
     "cluster": "instances/clusters",
+    "device": "instances/devices",
     "problem": "instances/problems",
 }
 
@@ -40,7 +42,7 @@ def root() -> Path:
 
 
 def names(kind: str) -> list[str]:
-    """The catalogue's names of a kind (``model``, ``hardware``, ``cluster`` or ``problem``), sorted."""
+    """The catalogue's names of a kind (``model``, ``hardware``, ``cluster``, ``device`` or ``problem``), sorted."""
     return sorted(path.stem for path in (root() / FOLDERS[kind]).glob("*.toml"))
 
 
@@ -100,6 +102,13 @@ def load_problem(reference: str) -> tuple[Problem, Path]:
 
     path = locate("problem", reference)
     return _load(Problem, path), path
+
+
+def load_device(reference: str, beside: Path | None = None) -> Device:
+    """The accelerator of the frontier theory that ``reference`` names."""
+    from planner.schema.frontier import Device
+
+    return _load(Device, locate("device", reference, beside))
 
 
 def _load(record: type[Record], path: Path) -> Record:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from planner.physics import memory, step
 from planner.physics.decisions import build_space, chosen_precisions
 from planner.physics.setting import PRECISIONS, Setting, links_of, usable_memory
 from planner.schema.base import read_toml, validate
+from planner.schema.overrides import apply_override
 from planner.schema.problem import Problem
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ def load(reference: str, overrides: list[str] | None = None) -> Instance:
     """
     path = catalog.locate("problem", reference)
     document = read_toml(path)
+    if document.get("kind") == "frontier":
+        raise InputError(f"{path}: kind: is a frontier problem, which 'planner frontier' solves")
     for override in overrides or []:
-        apply_override(document, override)
+        apply_override(document, override, Problem)
     return resolve(validate(Problem, document, str(path)), str(path), path.parent)
 
 
@@ -112,39 +114,3 @@ def assemble(problem: Problem, model: Model, hardware: Hardware, cluster: Cluste
     )
     space = build_space(problem, setting, cluster.accelerators, origin)
     return Instance(problem, model, hardware, cluster, setting, space, origin)
-
-
-#: Where ``--set tp=8`` goes; any other key is a dotted path in the problem file.
-_SECTIONS = ("decisions", "training", "assumptions", "limits", "placement")
-
-
-def apply_override(document: dict[str, Any], override: str) -> None:
-    """Set ``key=value`` in a problem document; a bare key is looked up among the sections' keys."""
-    key, separator, text = override.partition("=")
-    key = key.strip()
-    if not separator or not key:
-        raise InputError(f"--set {override}: is not of the form key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
-    path = key.split(".")
-    if len(path) == 1:
-        path = [*_section_of(key, override), key]
-    target = document
-    for step_name in path[:-1]:
-        target = target.setdefault(step_name, {})
-        if not isinstance(target, dict):
-            raise InputError(f"--set {override}: {step_name} is not a table")
-    target[path[-1]] = value
-
-
-def _section_of(key: str, override: str) -> list[str]:
-    if key in Problem.model_fields:
-        return []
-    for section in _SECTIONS:
-        annotation: Any = Problem.model_fields[section].annotation
-        if key in annotation.model_fields:
-            return [section]
-    known = sorted(name for section in _SECTIONS for name in Problem.model_fields[section].annotation.model_fields)  # type: ignore[union-attr]
-    raise InputError(f"--set {override}: {key!r} is not a known key; known: {', '.join(known)}")

@@ -48,10 +48,12 @@ MAX_ROUNDS = 60
 #: Costs, as multiples of the relaxation's, up to which degrees are joined first; the factor if nothing fits that well; and
 #: the least part of the cutoff to begin with, and the part of it that is not worth a pass of its own.
 FIRST_REACH, NEXT_REACH, LEAST_REACH, NEARLY_ALL = 1.15, 1.3, 0.02, 0.75
+#: A cost that no plan reaches.
+UNLIMITED = 1e200
+#: How far beyond the least cost that was dropped the next plans are looked for.
+NEXT_GAIN = 0.05
 #: Combinations of degrees, the most promising, that are completed to plans in the presolve.
 MOST_COMPLETED = 20_000
-#: Combinations of degrees that are enough for a first plan.
-FIRST_PLANS = 200
 
 Report = Callable[[float, float, str], None]
 
@@ -83,12 +85,13 @@ class OuterApproximation:
     def __init__(
         self, local: LocalSearch, objective: Expression, limit: Expression | None, capacity: float, *,
         floor: Expression, order: tuple[list[int], list[int]], complete: Callable[[Integers], Integers], gap: float,
-        deadline: float, seed: int, report: Report, presolve: bool = True,
+        deadline: float, seed: int, report: Report, presolve: bool = True, staged: bool = True,
     ) -> None:  # fmt: skip
         self.local, self.space = local, local.space
         self.expression, self.limit_expression, self.capacity = objective, limit, capacity
         self.floor, self.order, self.complete, self.presolve = floor, order, complete, presolve
-        self.gap, self.deadline, self.seed, self.report = gap, deadline, seed, report
+        self.gap, self.deadline, self.seed, self.report, self.staged = gap, deadline, seed, report, staged
+        self.found = False  # a first plan, by `find`: a good one
 
     def run(self, search: Search) -> Search:
         """Improve ``search`` until its gap is closed, nothing fits, or time is up.
@@ -107,21 +110,46 @@ class OuterApproximation:
         self._program(search, space)
         return search
 
-    def find(self, pool: Pool) -> None:
-        """Price some plans whose degrees fit in memory, if there are any; for a pool that is still empty."""
+    def find(self, pool: Pool) -> bool:
+        """Price some plans whose degrees keep the limit; False if there is proved to be none. For an empty pool.
+
+        Degrees are joined under a growing limit of their cost, so that the first plans are good ones; unless ``staged`` says
+        that there are hardly any, and all of them are to be looked at.
+        """
         assert self.limit_expression is not None
         enumerator, space = self.local.enumerator, self.space
         masks = enumerator.propagate(enumerator.everything)
         if masks is None:
-            return
+            return False
         first_values = np.array([int(np.argmax(mask)) for mask in masks])
-        bounds = [Bound(leaves, self.capacity) for leaves in selections(
-            Tabulator(space).tree(self.limit_expression), first_values)]  # fmt: skip
-        contraction = Contraction(enumerator, masks, bounds, useful_relations(space, self.order[0]))
+        tabulator = Tabulator(space)
+
+        def bounds(expression: Expression, limit: float) -> list[Bound]:
+            return [Bound(leaves, limit) for leaves in selections(tabulator.tree(expression), first_values)]
+
+        whole = Contraction(enumerator, masks, bounds(self.floor, 1.0), bounds(self.limit_expression, self.capacity),
+                            useful_relations(space, self.order[0]))  # fmt: skip
         everything = np.full((1, len(space.axes)), -1)
-        core = contraction.join(self.order[0], everything, [], self._late, enough=FIRST_PLANS)
-        if core is not None:
-            self.local.price(pool, self.complete(core))
+        possible = False
+        reach, growth = whole.root() * FIRST_REACH, NEXT_REACH
+        whole_first = not self.staged
+        while np.isfinite(reach):
+            contraction = whole.tightened(UNLIMITED if whole_first else reach)
+            core = contraction.join(self.order[0], everything, [], self._late)
+            if core is None and whole_first and not self._late():
+                whole_first = False
+                continue
+            if core is None:
+                return True
+            possible |= len(core) > 0
+            self.local.price(pool, self.complete(core[:MOST_COMPLETED]))
+            if len(pool.values):
+                self.found = True
+                return True
+            beyond = contraction.dropped * (1.0 + NEXT_GAIN)
+            growth = NEXT_REACH if beyond > growth else growth**2
+            reach *= max(growth, beyond)
+        return possible
 
     def _cutoff(self, search: Search) -> float:
         """Plans that cost more than this need not be looked at. It also bounds all those that were dropped before."""
@@ -155,13 +183,15 @@ class OuterApproximation:
             search.cutoff = np.inf
             return contracted(space, live, np.zeros((1, 0), dtype=np.int64), [], pool.indices[0])
 
-        core = self._degrees(search, Contraction(enumerator, live, within(floor) + memory, relations), len(memory))
+        core = self._degrees(search, Contraction(enumerator, live, within(floor), memory, relations))
         if core is None:
             return fallback()
         search.statistics["combinations_of_degrees"] = len(core)
         joined = totals
         if len(core) > LARGEST_CORE:
-            whole = Contraction(enumerator, live, within(objective), relations).join(parts, core, totals, self._late)
+            whole = Contraction(enumerator, live, within(objective), [], relations).join(
+                parts, core, totals, self._late
+            )
             if whole is None:
                 return fallback()
             core, joined = whole, totals + parts
@@ -173,23 +203,22 @@ class OuterApproximation:
         search.statistics["core"] = len(core)
         return contracted(space, live, core, joined, pool.indices[0])
 
-    def _degrees(self, search: Search, contraction: Contraction, limits: int) -> Integers | None:
+    def _degrees(self, search: Search, contraction: Contraction) -> Integers | None:
         """Combinations of degrees that may belong to a better plan; None if they take too long or are too many.
 
         First only those are joined that may cost little more than the relaxation: completed to plans, the best of them
-        tighten the cutoff, and usually no others are needed. The last ``limits`` bounds are not of the cost.
+        tighten the cutoff, and usually no others are needed.
         """
         space, pool = self.space, search.pool
         everything = np.full((1, len(space.axes)), -1)
-        costs = len(contraction.shares) - limits
-        reach = float(contraction.root()[:costs].max(initial=0.0)) * FIRST_REACH
+        reach = 1.0 if self.found else contraction.root() * FIRST_REACH
         first_cutoff = search.cutoff
-        self._raise_bound(search, float(contraction.root()[:costs].max(initial=0.0)) * first_cutoff)
+        self._raise_bound(search, contraction.root() * first_cutoff)
         while True:
             reach = max(reach, LEAST_REACH)
             if reach > NEARLY_ALL:
                 reach = 1.0
-            core = contraction.tightened(costs, reach).join(self.order[0], everything, [], self._late)
+            core = contraction.tightened(reach).join(self.order[0], everything, [], self._late)
             if core is None:
                 return None
             columns = Evaluator(space.columns(core))  # the floor and the memory do not read the parts, which are open

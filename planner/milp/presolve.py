@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 CHUNK = 400_000
 #: Combinations of the core at which the program takes over, and the most that a phase may leave.
 LARGEST_CORE, MOST_SURVIVORS = 24, 1_000_000
+#: Sums of leaves that are few enough to take them all.
+FEW_SELECTIONS = 16
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
 
@@ -43,9 +46,13 @@ State: TypeAlias = "tuple[NDArray[np.int16], Array, Array]"
 
 @dataclass(frozen=True)
 class Step:
-    """What joining one axis needs: what the open axes can still add to each row, and weights of growths by bound."""
+    """What joining one axis needs: what the open axes can still add to each row, and weights of growths by bound.
+
+    ``rows`` are those that the axis has a say in; ``least_rest`` and ``most_rest`` are of these.
+    """
 
     place: int
+    rows: Integers
     least_rest: Array
     most_rest: Array
     weights: Array
@@ -98,11 +105,29 @@ class Contracted:
 
 
 def selections(node: SumNode, plan: Integers) -> list[list[Leaf]]:
-    """Sums of leaves that are nowhere above the tree: that of the largest terms at ``plan``, and of one other choice each."""
+    """Sums of leaves that are nowhere above the tree: all of them where they are few, so that the largest is the tree.
+
+    Else that of the largest terms at ``plan``, and of one other choice each.
+    """
+    if _choices(node) <= FEW_SELECTIONS:
+        return _all_selections(node)
     base: list[Leaf] = []
     others: list[list[Leaf]] = []
     _select(node, plan, base, others, [])
     return [base, *others]
+
+
+def _choices(node: SumNode) -> int:
+    """How many sums of leaves the tree is the largest of."""
+    return prod(sum(_choices(term) for term in maximum.terms) for maximum in node.maxima)
+
+
+def _all_selections(node: SumNode) -> list[list[Leaf]]:
+    found = [list(node.leaves)]
+    for maximum in node.maxima:
+        inner = [leaves for term in maximum.terms for leaves in _all_selections(term)]
+        found = [own + leaves for own in found for leaves in inner]
+    return found
 
 
 def _select(node: SumNode, plan: Integers, base: list[Leaf], others: list[list[Leaf]], beside: list[Leaf]) -> None:
@@ -132,9 +157,16 @@ def _value(node: SumNode, plan: Integers) -> float:
 
 
 class Contraction:
-    """Joins axes, one after another, under bounds."""
+    """Joins axes, one after another, under bounds: first those of ``costs``, then those of ``limits``.
 
-    def __init__(self, enumerator: Enumerator, masks: Masks, bounds: list[Bound], relations: Sequence[Row]) -> None:
+    After `join`, ``dropped`` is below the cost, relative to its limit, of every plan that was dropped for its cost alone.
+    """
+
+    def __init__(
+        self, enumerator: Enumerator, masks: Masks, costs: list[Bound], limits: list[Bound], relations: Sequence[Row]
+    ) -> None:
+        self.costs, self.dropped = len(costs), np.inf
+        bounds = costs + limits
         self.enumerator, self.space, self.masks = enumerator, enumerator.space, masks
         self.values = [np.flatnonzero(mask) for mask in masks]
         forms, self.shares = self._forms(bounds, relations)
@@ -157,16 +189,16 @@ class Contraction:
         self.low = np.array([enumerator.weights[p][:, v].min(axis=1) for p, v in enumerate(self.values)])
         self.high = np.array([enumerator.weights[p][:, v].max(axis=1) for p, v in enumerate(self.values)])
 
-    def root(self) -> Array:
-        """The least of each bound over the box, relative to its limit; shape (bounds,)."""
-        least: Array = self.shares @ (self.start * self.least.prod(axis=0))
-        return least
+    def root(self) -> float:
+        """The least cost over the box, relative to its limit."""
+        least: Array = self.shares[: self.costs] @ (self.start * self.least.prod(axis=0))
+        return float(least.max(initial=0.0))
 
-    def tightened(self, bounds: int, factor: float) -> Contraction:
-        """The same with the limits of the first ``bounds`` bounds multiplied by ``factor``."""
+    def tightened(self, factor: float) -> Contraction:
+        """The same with the limits of the costs multiplied by ``factor``."""
         other = copy(self)
         other.shares = self.shares.copy()
-        other.shares[:bounds] /= factor
+        other.shares[: self.costs] /= factor
         return other
 
     def _slacks(self, forms: list[NormalForm], relations: Sequence[Row]) -> list[tuple[int, set[int], float, Array]]:
@@ -205,14 +237,13 @@ class Contraction:
             line[list(own)] = list(own.values())
         return forms, shares
 
-    def join(
-        self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool], enough: float = np.inf
-    ) -> Integers | None:
+    def join(self, order: list[int], core: Integers, joined: list[int], stop: Callable[[], bool]) -> Integers | None:
         """Join the axes of ``order`` to the combinations ``core`` of the axes ``joined``.
 
         Combinations have shape (rows, axes), -1 where an axis is open. They are taken in chunks, depth first, so that
-        memory stays bounded. None if ``stop`` said so, or too many survive; those so far as soon as there are ``enough``.
+        memory stays bounded. None if ``stop`` said so, or too many survive.
         """
+        self.dropped = np.inf
         steps = [self._step(place, [*joined, *order[:depth]]) for depth, place in enumerate(order)]
         whole = self._state(core, joined)
         chunk = max(256, CHUNK // max(1, len(self.start)))
@@ -226,8 +257,6 @@ class Contraction:
                 survivors += len(state[0])
                 if survivors > MOST_SURVIVORS:
                     return None
-                if survivors >= enough:
-                    break
                 continue
             if stop():
                 return None
@@ -245,10 +274,12 @@ class Contraction:
         """What joining an axis needs, the axes before it given."""
         rest = [p for p in range(len(self.values)) if p != place and p not in joined]
         known = {place, *joined}
+        rows = np.flatnonzero(self.low[place] != self.high[place])
         return Step(
             place,
-            least_rest=self.low[rest].sum(axis=0),
-            most_rest=self.high[rest].sum(axis=0),
+            rows=rows,
+            least_rest=self.low[rest][:, rows].sum(axis=0),
+            most_rest=self.high[rest][:, rows].sum(axis=0),
             weights=np.ascontiguousarray((self.shares * self.least[rest].prod(axis=0)).T),
             tables=[(places, grid) for places, grid in self.enumerator.tables
                     if place in places and known.issuperset(places)],
@@ -277,25 +308,34 @@ class Contraction:
         indices, sums, values = state
         enumerator, place = self.enumerator, step.place
         found: list[State] = []
+        concerned = sums[:, step.rows]
+        lower = enumerator.lower[step.rows] - step.most_rest
+        upper = enumerator.upper[step.rows] - step.least_rest
         for value in self.values[place]:
-            sums_here = sums + enumerator.weights[place][:, value]
-            fits = np.all(sums_here + step.least_rest <= enumerator.upper, axis=1)
-            fits &= np.all(sums_here + step.most_rest >= enumerator.lower, axis=1)
+            weights = enumerator.weights[place][:, value]
+            here = concerned + weights[step.rows]
+            fits = np.all((here >= lower) & (here <= upper), axis=1)
             for places, grid in step.tables:
                 fits &= grid[tuple(value if p == place else indices[:, p] for p in places)]
             if not fits.any():
                 continue
             kept = indices[fits]
             kept[:, place] = value
+            sums_here = sums[fits] + weights
             grown = values[fits] * self.growth[place][value]
             for k, axes, table in step.rests:
                 grown[:, k] *= table[tuple(kept[:, p] for p in axes)]
             for row, limit, multipliers in step.slacks:
-                slack = np.minimum(sums_here[fits][:, row] - limit, 0.0)
+                slack = np.minimum(sums_here[:, row] - limit, 0.0)
                 grown *= np.exp(np.minimum(slack[:, None] * multipliers, LARGEST_GROWTH))
-            good = np.all(grown @ step.weights <= 1.0, axis=1)
+            bounds = grown @ step.weights
+            good = np.all(bounds[:, self.costs :] <= 1.0, axis=1)
+            cost = bounds[:, : self.costs].max(axis=1, initial=0.0)
+            cheap = cost <= 1.0
+            self.dropped = min(self.dropped, float(cost.min(initial=np.inf, where=good & ~cheap)))
+            good &= cheap
             if good.any():
-                found.append((kept[good], sums_here[fits][good], grown[good]))
+                found.append((kept[good], sums_here[good], grown[good]))
         if not found:
             return None
         first, second, third = zip(*found, strict=True)

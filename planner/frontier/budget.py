@@ -1,0 +1,102 @@
+"""The smallest cluster that trains a budget's model in time, and its fastest plan, with a proof."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planner.frontier.problem import Frontier, frontier_of, smallest_cluster
+from planner.outcome import Outcome, Progress, Status
+from planner.proving import prove
+
+if TYPE_CHECKING:
+    from planner.schema.frontier import Device, FrontierProblem
+
+#: Cluster sizes that are decided together at first; if none of them will do, larger ones come one by one.
+FIRST_SIZES = 4
+#: What stops a run is found out with any plan, a good one is not needed.
+ANY_PLAN = 0.5
+#: As good as without limit, and as good as nothing.
+ENDLESS, NOTHING = 1e12, 1e-12
+
+#: What may stop a run: its name, and the factors without it.
+OBSTACLES: tuple[tuple[str, dict[str, float]], ...] = (
+    ("latency", {"latency": 0.0}),
+    ("network bandwidth", {"network_bandwidth": ENDLESS}),
+    ("memory bandwidth", {"memory_bandwidth": ENDLESS, "cache_bandwidth": ENDLESS}),
+    ("memory", {"memory": ENDLESS}),
+)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """One thing whose absence would let the run finish in time, and on how many accelerators (None: not even then)."""
+
+    name: str
+    gpus: int | None
+
+
+def solve_frontier(
+    frontier: Frontier, *, gap: float = 1e-4, time_limit: float = math.inf, seed: int = 0,
+    start: Sequence[Mapping[str, int]] = (), progress: Callable[[Progress], None] | None = None,
+) -> Outcome:  # fmt: skip
+    """The smallest cluster of the frontier's sizes that finishes in time, and its fastest plan.
+
+    The outcome's values and bound are seconds of the run on as many accelerators; every smaller size is proved too small.
+    ``start`` are plans of like problems. Raises `InputError` for meaningless options and for decisions that leave nothing.
+    """
+    deadline = time.monotonic() + time_limit
+    statistics: dict[str, float | int | str] = {}
+    outcome = Outcome(Status.INFEASIBLE, (), (), math.inf)
+    for sizes in _windows(frontier.sizes):
+        question = smallest_cluster(frontier, sizes, hopeful=sizes[0] == frontier.sizes[0])
+        remaining = max(0.0, deadline - time.monotonic())
+        outcome = prove(question, gap=gap, time_limit=remaining, seed=seed, start=start, progress=progress)
+        statistics = _added(statistics, outcome.statistics)
+        if outcome.plans or outcome.status is not Status.INFEASIBLE:
+            break
+    outcome = replace(outcome, statistics=statistics | {"cluster_sizes": len(frontier.sizes)})
+    if not outcome.plans:
+        return outcome
+    seconds = run_seconds(frontier, outcome.plans[0])
+    proved = outcome.bound / outcome.values[0]
+    return replace(outcome, values=(seconds,), plans=outcome.plans[:1], bound=seconds * proved)
+
+
+def run_seconds(frontier: Frontier, plan: Mapping[str, int]) -> float:
+    """Seconds of the run under a plan."""
+    from planner.algebra.breakdown import explain
+
+    return explain(frontier.run_time, plan).value
+
+
+def obstacles(problem: FrontierProblem, device: Device, time_limit: float = math.inf) -> list[Obstacle]:
+    """What keeps a run from finishing in time: for each cause, the smallest cluster that would do without it."""
+    deadline = time.monotonic() + time_limit
+    found = []
+    for name, factors in OBSTACLES:
+        without = problem.model_copy(update={"factors": problem.factors.model_copy(update=factors)})
+        remaining = max(0.0, deadline - time.monotonic())
+        outcome = solve_frontier(frontier_of(without, device), gap=ANY_PLAN, time_limit=remaining)
+        if outcome.plans or outcome.status is Status.INFEASIBLE:
+            found.append(Obstacle(name, outcome.plans[0]["gpus"] if outcome.plans else None))
+    return found
+
+
+def _windows(sizes: list[int]) -> Iterator[list[int]]:
+    yield sizes[:FIRST_SIZES]
+    for size in sizes[FIRST_SIZES:]:
+        yield [size]
+
+
+def _added(total: dict[str, float | int | str], other: Mapping[str, float | int | str]) -> dict[str, float | int | str]:
+    """Statistics of several runs: times and counts add up, of anything else the last."""
+    merged = dict(total)
+    for key, value in other.items():
+        before = merged.get(key)
+        counts = key in ("wall_s", "local_search_s", "plans_priced", "nodes", "iterations")
+        merged[key] = before + value if counts and isinstance(before, int | float) else value  # type: ignore[operator]
+    return merged
