@@ -5,16 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from planner.errors import InputError, PlannerError
 
+if TYPE_CHECKING:
+    from planner.outcome import Outcome
+
 SOLVED, INFEASIBLE, BAD_INPUT, STOPPED, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
 #: Set to see the traceback of an internal error.
 DEBUG = "PLANNER_DEBUG"
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The exit code of a solver's answer."""
+    if outcome.stopped == "interrupted":
+        return INTERRUPTED
+    return {"optimal": SOLVED, "infeasible": INFEASIBLE}.get(str(outcome.status), STOPPED)
 
 
 def guarded(command: Callable[[], Any]) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import evaluate, listing, show, solve
+from planner.cli import evaluate, frontier, listing, show, solve
 from planner.cli.failures import guarded
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("solve")(solve.solve)
+app.command("frontier")(frontier.frontier)
 app.command("evaluate")(evaluate.evaluate_rows)
 app.command("show")(show.show)
 app.command("list")(listing.list_catalogue)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from planner.cli import failures, output
 from planner.errors import InputError
-
-if TYPE_CHECKING:
-    from planner.outcome import Outcome
 
 LARGEST_SEED = 2**31 - 1  # of HiGHS
 
@@ -82,7 +79,7 @@ def solve(
         output.emit(f"{problem.problem.name}: {outcome.status}\n{document['reason']}")
     if target is not None:  # last: a full disk must not cost the answer
         output.write_text(target, text)
-    return _exit_code(outcome)
+    return failures.exit_code(outcome)
 
 
 def _check(gap: float, limit: float, top: int, seed: int) -> None:
@@ -97,10 +94,3 @@ def _check(gap: float, limit: float, top: int, seed: int) -> None:
         problems.append(f"--seed {seed}: must be from 0 to {LARGEST_SEED}")
     if problems:
         raise InputError(problems)
-
-
-def _exit_code(outcome: Outcome) -> int:
-    if outcome.stopped == "interrupted":
-        return failures.INTERRUPTED
-    codes = {"optimal": failures.SOLVED, "infeasible": failures.INFEASIBLE}
-    return codes.get(str(outcome.status), failures.STOPPED)

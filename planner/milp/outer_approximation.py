@@ -24,6 +24,7 @@ from planner.milp.presolve import (
     Contracted,
     Contraction,
     contracted,
+    few_selections,
     selections,
     useful_relations,
 )
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from planner.algebra.space import Integers
     from planner.milp.tree import SumNode
     from planner.search.local import LocalSearch, Pool
+
+    Masks = list[NDArray[np.bool_]]
 
 #: Rounds of cuts at the relaxation's own solution before the first tree, and the least gain of a round.
 ROOT_ROUNDS, ROOT_GAIN = 20, 2e-4
@@ -52,6 +55,9 @@ FIRST_REACH, NEXT_REACH, LEAST_REACH, NEARLY_ALL = 1.15, 1.3, 0.02, 0.75
 UNLIMITED = 1e200
 #: How far beyond the least cost that was dropped the next plans are looked for.
 NEXT_GAIN = 0.05
+#: Steps grow by this power from one to the next while nothing is found, if what is found need not be completed: then too
+#: long a step costs little.
+NEXT_GROWTH = 1.5
 #: Combinations of degrees, the most promising, that are completed to plans in the presolve.
 MOST_COMPLETED = 20_000
 
@@ -91,7 +97,8 @@ class OuterApproximation:
         self.expression, self.limit_expression, self.capacity = objective, limit, capacity
         self.floor, self.order, self.complete, self.presolve = floor, order, complete, presolve
         self.gap, self.deadline, self.seed, self.report, self.staged = gap, deadline, seed, report, staged
-        self.found = False  # a first plan, by `find`: a good one
+        self.found = False  # a first plan, by `find`, that is known to be good: nothing of it had to be completed
+        self.whole: Contraction | None = None  # of floor and limit, costs relative to 1; it depends on no plan
 
     def run(self, search: Search) -> Search:
         """Improve ``search`` until its gap is closed, nothing fits, or time is up.
@@ -123,12 +130,12 @@ class OuterApproximation:
             return False
         first_values = np.array([int(np.argmax(mask)) for mask in masks])
         tabulator = Tabulator(space)
-
-        def bounds(expression: Expression, limit: float) -> list[Bound]:
-            return [Bound(leaves, limit) for leaves in selections(tabulator.tree(expression), first_values)]
-
-        whole = Contraction(enumerator, masks, bounds(self.floor, 1.0), bounds(self.limit_expression, self.capacity),
-                            useful_relations(space, self.order[0]))  # fmt: skip
+        floor, limit = tabulator.tree(self.floor), tabulator.tree(self.limit_expression)
+        costs = [Bound(leaves, 1.0) for leaves in selections(floor, first_values)]
+        limits = [Bound(leaves, self.capacity) for leaves in selections(limit, first_values)]
+        whole = Contraction(enumerator, masks, costs, limits, useful_relations(space, self.order[0]))
+        if few_selections(floor) and few_selections(limit):
+            self.whole = whole
         everything = np.full((1, len(space.axes)), -1)
         possible = False
         reach, growth = whole.root() * FIRST_REACH, NEXT_REACH
@@ -144,10 +151,10 @@ class OuterApproximation:
             possible |= len(core) > 0
             self.local.price(pool, self.complete(core[:MOST_COMPLETED]))
             if len(pool.values):
-                self.found = True
+                self.found = not self.order[1]
                 return True
             beyond = contraction.dropped * (1.0 + NEXT_GAIN)
-            growth = NEXT_REACH if beyond > growth else growth**2
+            growth = NEXT_REACH if beyond > growth or self.order[1] else growth**NEXT_GROWTH
             reach *= max(growth, beyond)
         return possible
 
@@ -156,52 +163,58 @@ class OuterApproximation:
         search.cutoff = min(search.cutoff, search.pool.best * (1.0 - 0.9 * self.gap))
         return search.cutoff
 
-    def _contract(self, search: Search, masks: list[NDArray[np.bool_]]) -> Contracted | None:
+    def _contract(self, search: Search, masks: Masks) -> Contracted | None:
         """The space without what the bounds exclude; None, and the bound set, if no better plan is left."""
-        pool, enumerator, space = search.pool, self.local.enumerator, self.space
-        tabulator = Tabulator(space)
-        objective, floor = tabulator.tree(self.expression), tabulator.tree(self.floor)
-        trees, memory = [objective, floor], []
-        if self.limit_expression is not None:
-            limit = tabulator.tree(self.limit_expression)
-            trees.append(limit)
-            memory = [Bound(leaves, self.capacity) for leaves in selections(limit, pool.indices[0])]
-        live = enumerator.propagate(undominated(enumerator, masks, trees))
-        assert live is not None
+        pool, space = search.pool, self.space
         totals, parts = self.order
-        relations = useful_relations(space, totals)
-        search.statistics |= {
-            "columns": sum(int(mask.sum()) for mask in live), "rows": len(space.rows) + len(space.axes),
-            "monomials": sum(len(list(leaves_of(tree))) for tree in trees),
-        }  # fmt: skip
         self.report(pool.best, search.bound, "presolve")
-
-        def within(node: SumNode) -> list[Bound]:
-            return [Bound(leaves, self._cutoff(search)) for leaves in selections(node, pool.indices[0])]
-
-        def fallback() -> Contracted:
+        live, contraction = self._leading(search, masks)
+        core, joined = self._degrees(search, contraction), totals
+        if core is not None:
+            search.statistics["combinations_of_degrees"] = len(core)
+        if core is not None and len(core) > LARGEST_CORE:
+            objective = self._within(search, Tabulator(space).tree(self.expression))
+            relations = useful_relations(space, totals)
+            whole = Contraction(self.local.enumerator, live, objective, [], relations)
+            core, joined = whole.join(parts, core, totals, self._late), totals + parts
+            if core is not None:
+                self.local.price(pool, core[space.holds(space.columns(core))])
+                core = core[Evaluator(space.columns(core))(self.expression) <= self._cutoff(search)]
+        if core is None:  # too many
             search.cutoff = np.inf
             return contracted(space, live, np.zeros((1, 0), dtype=np.int64), [], pool.indices[0])
-
-        core = self._degrees(search, Contraction(enumerator, live, within(floor), memory, relations))
-        if core is None:
-            return fallback()
-        search.statistics["combinations_of_degrees"] = len(core)
-        joined = totals
-        if len(core) > LARGEST_CORE:
-            whole = Contraction(enumerator, live, within(objective), [], relations).join(
-                parts, core, totals, self._late
-            )
-            if whole is None:
-                return fallback()
-            core, joined = whole, totals + parts
-            self.local.price(pool, core[space.holds(space.columns(core))])
-            core = core[Evaluator(space.columns(core))(self.expression) <= self._cutoff(search)]
         if not len(core):
             search.bound = max(search.bound, self._cutoff(search))
             return None
         search.statistics["core"] = len(core)
         return contracted(space, live, core, joined, pool.indices[0])
+
+    def _leading(self, search: Search, masks: Masks) -> tuple[Masks, Contraction]:
+        """Values that are not dominated, and the bounds under which the leading axes are joined."""
+        enumerator, space, plan = self.local.enumerator, self.space, search.pool.indices[0]
+        search.statistics["rows"] = len(space.rows) + len(space.axes)
+        live, contraction = masks, self.whole
+        if contraction is None:
+            tabulator = Tabulator(space)
+            floor = tabulator.tree(self.floor)
+            trees, limits = [tabulator.tree(self.expression), floor], []
+            if self.limit_expression is not None:
+                trees.append(tabulator.tree(self.limit_expression))
+                limits = [Bound(leaves, self.capacity) for leaves in selections(trees[-1], plan)]
+            found = enumerator.propagate(undominated(enumerator, masks, trees))
+            assert found is not None
+            live = found
+            search.statistics["monomials"] = sum(len(list(leaves_of(tree))) for tree in trees)
+            relations = useful_relations(space, self.order[0])
+            contraction = Contraction(enumerator, live, self._within(search, floor), limits, relations)
+        else:
+            contraction = contraction.tightened(self._cutoff(search))
+        search.statistics["columns"] = sum(int(mask.sum()) for mask in live)
+        return live, contraction
+
+    def _within(self, search: Search, node: SumNode) -> list[Bound]:
+        """Bounds of plans that cost no more than the cutoff."""
+        return [Bound(leaves, self._cutoff(search)) for leaves in selections(node, search.pool.indices[0])]
 
     def _degrees(self, search: Search, contraction: Contraction) -> Integers | None:
         """Combinations of degrees that may belong to a better plan; None if they take too long or are too many.

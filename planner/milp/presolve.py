@@ -35,7 +35,7 @@ CHUNK = 400_000
 #: Combinations of the core at which the program takes over, and the most that a phase may leave.
 LARGEST_CORE, MOST_SURVIVORS = 24, 1_000_000
 #: Sums of leaves that are few enough to take them all.
-FEW_SELECTIONS = 16
+FEW_SELECTIONS = 40
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
 
@@ -109,12 +109,17 @@ def selections(node: SumNode, plan: Integers) -> list[list[Leaf]]:
 
     Else that of the largest terms at ``plan``, and of one other choice each.
     """
-    if _choices(node) <= FEW_SELECTIONS:
+    if few_selections(node):
         return _all_selections(node)
     base: list[Leaf] = []
     others: list[list[Leaf]] = []
     _select(node, plan, base, others, [])
     return [base, *others]
+
+
+def few_selections(node: SumNode) -> bool:
+    """Whether `selections` takes all of them, whatever the plan is."""
+    return _choices(node) <= FEW_SELECTIONS
 
 
 def _choices(node: SumNode) -> int:
