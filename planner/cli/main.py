@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -44,4 +45,5 @@ def options(
 
 def main() -> None:
     """Run the command line and exit."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small: more threads only wait for one another
     sys.exit(guarded(lambda: app(prog_name="planner", standalone_mode=False)))

@@ -6,17 +6,19 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.frontier.problem import Frontier, frontier_of, smallest_cluster
+from planner.frontier.problem import Frontier, frontier_of, size_first, smallest_cluster
 from planner.outcome import Outcome, Progress, Status
 from planner.proving import prove
 
 if TYPE_CHECKING:
     from planner.schema.frontier import Device, FrontierProblem
 
-#: Cluster sizes that are decided together at first; if none of them will do, larger ones come one by one.
-FIRST_SIZES = 4
+#: Cluster sizes that are decided together: the smallest few, and what lies within a factor; in the first lots of sizes a
+#: plan is likely to exist.
+FIRST_SIZES, TOGETHER, HOPEFUL = 4, 2.0, 1
 #: What stops a run is found out with any plan, a good one is not needed.
 ANY_PLAN = 0.5
 #: As good as without limit, and as good as nothing.
@@ -51,11 +53,16 @@ def solve_frontier(
     deadline = time.monotonic() + time_limit
     statistics: dict[str, float | int | str] = {}
     outcome = Outcome(Status.INFEASIBLE, (), (), math.inf)
-    for sizes in _windows(frontier.sizes):
-        question = smallest_cluster(frontier, sizes, hopeful=sizes[0] == frontier.sizes[0])
-        remaining = max(0.0, deadline - time.monotonic())
-        outcome = prove(question, gap=gap, time_limit=remaining, seed=seed, start=start, progress=progress)
+    answer = partial(_answer, frontier, gap=gap, deadline=deadline, seed=seed, progress=progress)
+    for number, sizes in enumerate(_windows(frontier.sizes)):
+        outcome = answer(sizes, hopeful=number < HOPEFUL, start=start)
         statistics = _added(statistics, outcome.statistics)
+        if len(sizes) > 1 and outcome.plans and size_first(sizes, frontier.setting) is None:
+            smallest = outcome
+            outcome = answer([outcome.plans[0]["gpus"]], hopeful=True, start=outcome.plans)
+            statistics = _added(statistics, outcome.statistics)
+            if smallest.status is not Status.OPTIMAL:
+                outcome = replace(outcome, status=Status.FEASIBLE, bound=0.0, stopped=smallest.stopped)
         if outcome.plans or outcome.status is not Status.INFEASIBLE:
             break
     outcome = replace(outcome, statistics=statistics | {"cluster_sizes": len(frontier.sizes)})
@@ -64,6 +71,15 @@ def solve_frontier(
     seconds = run_seconds(frontier, outcome.plans[0])
     proved = outcome.bound / outcome.values[0]
     return replace(outcome, values=(seconds,), plans=outcome.plans[:1], bound=seconds * proved)
+
+
+def _answer(
+    frontier: Frontier, sizes: list[int], *, gap: float, deadline: float, seed: int, hopeful: bool,
+    start: Sequence[Mapping[str, int]], progress: Callable[[Progress], None] | None,
+) -> Outcome:  # fmt: skip
+    question = smallest_cluster(frontier, sizes, hopeful)
+    remaining = max(0.0, deadline - time.monotonic())
+    return prove(question, gap=gap, time_limit=remaining, seed=seed, start=start, progress=progress)
 
 
 def run_seconds(frontier: Frontier, plan: Mapping[str, int]) -> float:
@@ -87,9 +103,14 @@ def obstacles(problem: FrontierProblem, device: Device, time_limit: float = math
 
 
 def _windows(sizes: list[int]) -> Iterator[list[int]]:
-    yield sizes[:FIRST_SIZES]
-    for size in sizes[FIRST_SIZES:]:
-        yield [size]
+    """Sizes that are decided together, ascending: what lies within a factor, but at first the few smallest."""
+    begin = 0
+    while begin < len(sizes):
+        end = begin + (FIRST_SIZES if begin == 0 else 1)
+        while end < len(sizes) and sizes[end] < TOGETHER * sizes[begin]:
+            end += 1
+        yield sizes[begin:end]
+        begin = end
 
 
 def _added(total: dict[str, float | int | str], other: Mapping[str, float | int | str]) -> dict[str, float | int | str]:

@@ -7,8 +7,8 @@ all of them, and ``schedule``. All accelerators share the traffic evenly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Mapping, Sequence
+from math import isfinite, prod
 
 import numpy as np
 
@@ -267,3 +267,16 @@ def total_of(name: str, terms: Sequence[Expression | None]) -> Expression | None
     """The named sum of ``terms`` without those that are none or zero; None if nothing is left."""
     kept = [item for item in terms if item is not None and not is_zero(item)]
     return total(name, kept) if kept else None
+
+
+def columns_of(parts: Mapping[str, Sequence[int]], microbatches: int, vp: int, schedule: int) -> dict[str, int]:
+    """The columns of a plan that is given by each degree's parts on the network levels, innermost first."""
+    columns = {"microbatches": microbatches, "vp": vp, "schedule": schedule}
+    for degree in DEGREES:
+        columns[degree] = prod(parts[degree])
+        columns |= {part(degree, level): value for level, value in enumerate(parts[degree])}
+    for level in range(len(parts["pp"]) - 2):
+        columns[beyond("pp", level)] = prod(parts["pp"][level + 1 :])
+    columns["gpus"] = prod(columns[degree] for degree in DEGREES)
+    columns["all_microbatches"] = microbatches * columns["dp"]
+    return columns

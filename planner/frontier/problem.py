@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.algebra.expressions import Expression, Factor, largest, product, term
+from planner.algebra.expressions import Expression, Factor, largest, power, product, term
 from planner.algebra.units import ONE, SECOND
 from planner.frontier import costs
 from planner.frontier.scaling import Model, model_of_budget, model_of_width
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from planner.algebra.space import Space
     from planner.schema.frontier import Device, FrontierProblem
 
+#: A cost stays below the exponential of this.
+LARGEST_LOGARITHM = 200.0
+GPUS = power("gpus")
 #: Axes that are freed together around a plan.
 NEIGHBOURHOODS: tuple[tuple[str, ...], ...] = (
     ("tp_model", "tp_ff", "dp", "all_microbatches", "microbatches", "gpus"),
@@ -65,35 +68,34 @@ def frontier_of(problem: FrontierProblem, device: Device, origin: str = "problem
 def smallest_cluster(frontier: Frontier, sizes: list[int], hopeful: bool = True) -> Question:
     """The smallest of ``sizes`` that finishes in time, and its fastest plan.
 
-    One cost orders both: (gpus / smallest)^k x run time, with k so large that a larger cluster never pays.
-    ``hopeful``: a plan is likely to exist.
+    One cost orders both: (gpus / smallest)^k x run time, with k so large that a larger cluster never pays. Where sizes are
+    so near to one another that this is out of bounds, the cost is the number of accelerators alone: then the fastest plan
+    is a question of its own. ``hopeful``: a plan is likely to exist.
     """
-    setting = frontier.setting
-    space = build_space(frontier.problem, setting, sizes, frontier.origin)
+    space = build_space(frontier.problem, frontier.setting, sizes, frontier.origin)
     objective = frontier.run_time
     if len(sizes) > 1:
-        objective = product(objective, term("", ONE, 1.0, size_first(sizes, setting)))
-    return _question(space, objective, frontier, hopeful)
+        first = size_first(sizes, frontier.setting)
+        objective = product(objective, term("", ONE, 1.0, first)) if first else term("gpus", ONE, 1.0, GPUS)
+    return Question(
+        space=space, objective=objective, limit=frontier.need, capacity=1.0, floor=objective,
+        order=(joining_order(space), []), complete=lambda plans: plans, subspaces=[], neighbourhoods=NEIGHBOURHOODS,
+        staged=hopeful, diagnose=False,
+    )  # fmt: skip
 
 
-def size_first(sizes: list[int], setting: Setting) -> Factor:
+def size_first(sizes: list[int], setting: Setting) -> Factor | None:
     """(gpus / smallest)^k: a step to the next size costs more than all the time between the least and the limit.
 
-    Within ``sizes`` no run takes less than limit x smallest / largest, as long as the smallest could only just finish.
+    The least is the time that all of the largest cluster takes at the sustained rate. None if the factor would overflow.
     """
     base = float(sizes[0])
     ratio = min(after / before for before, after in pairwise(sizes))
     fastest = setting.model.compute / (setting.accelerator.reachable * sizes[-1])
-    power = float(np.ceil(np.log(setting.limit / fastest) / np.log(ratio)) + 1)
-    return Factor(f"(gpus/{base:g})^{power:g}", ("gpus",), lambda gpus: (gpus / base) ** power)
-
-
-def _question(space: Space, objective: Expression, frontier: Frontier, hopeful: bool) -> Question:
-    order = joining_order(space)
-    return Question(
-        space=space, objective=objective, limit=frontier.need, capacity=1.0, floor=objective, order=(order, []),
-        complete=lambda plans: plans, subspaces=[], neighbourhoods=NEIGHBOURHOODS, staged=hopeful, diagnose=False,
-    )  # fmt: skip
+    exponent = float(np.ceil(np.log(setting.limit / fastest) / np.log(ratio)) + 1)
+    if exponent * np.log(sizes[-1] / base) > LARGEST_LOGARITHM:
+        return None
+    return Factor(f"(gpus/{base:g})^{exponent:g}", ("gpus",), lambda gpus: (gpus / base) ** exponent)
 
 
 def joining_order(space: Space) -> list[int]:

@@ -191,6 +191,8 @@ def _reason(frontier: Frontier, outcome: Outcome, stops: list[Obstacle]) -> str:
     if outcome.status is not Status.INFEASIBLE:
         return f"stopped before any plan was found ({outcome.stopped or 'no reason given'}); nothing is proved"
     sizes = frontier.sizes
+    if not sizes:
+        return f"no cluster that may be chosen is large enough to finish within {frontier.problem.run.months:g} months"
     span = f"{sizes[0]:,} to {sizes[-1]:,}" if len(sizes) > 1 else f"{sizes[0]:,}"
     text = f"no cluster of {span} accelerators finishes within {frontier.problem.run.months:g} months"
     helps = [f"{stop.name} ({stop.gpus:,} accelerators would do)" for stop in stops if stop.gpus is not None]

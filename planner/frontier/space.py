@@ -28,7 +28,10 @@ def least_gpus(setting: Setting) -> float:
 
 
 def cluster_sizes(problem: FrontierProblem, setting: Setting, origin: str) -> list[int]:
-    """Numbers of accelerators to choose from, ascending, beginning where finishing in time is not out of the question."""
+    """Numbers of accelerators to choose from, ascending, beginning where finishing in time is not out of the question.
+
+    Raises `InputError` for listed numbers that do not fill the inner network levels. There may be none.
+    """
     wanted, model = problem.decisions.gpus, setting.model
     unit = prod(level.size for level in setting.levels[:-1])
     least = least_gpus(setting)
@@ -47,12 +50,7 @@ def cluster_sizes(problem: FrontierProblem, setting: Setting, origin: str) -> li
     low, high = least, model.experts * 2.0**problem.decisions.most_doublings
     if isinstance(wanted, Range):
         low, high = max(low, wanted.min or 0), min(high, wanted.max or high)
-    found = [count * unit for count in _smooth(low / unit, high / unit)]
-    if not found:
-        raise InputError(
-            f"{origin}: decisions.gpus: no cluster between {low:.4g} and {high:.4g} accelerators is possible"
-        )
-    return found
+    return [count * unit for count in _smooth(low / unit, high / unit)]
 
 
 def build_space(problem: FrontierProblem, setting: Setting, sizes: list[int], origin: str) -> Space:

@@ -148,8 +148,9 @@ class OuterApproximation:
                 continue
             if core is None:
                 return True
-            possible |= len(core) > 0
-            self.local.price(pool, self.complete(core[:MOST_COMPLETED]))
+            possible |= len(core) > 0 and len(self.order[1]) > 0  # others than those that were completed may do
+            for begin in range(0, len(core), MOST_COMPLETED):
+                self.local.price(pool, self.complete(core[begin : begin + MOST_COMPLETED]))
             if len(pool.values):
                 self.found = not self.order[1]
                 return True

@@ -35,7 +35,7 @@ CHUNK = 400_000
 #: Combinations of the core at which the program takes over, and the most that a phase may leave.
 LARGEST_CORE, MOST_SURVIVORS = 24, 1_000_000
 #: Sums of leaves that are few enough to take them all.
-FEW_SELECTIONS = 40
+FEW_SELECTIONS = 64
 #: Growth factors are cut off at e^LARGEST: smaller than the truth, so still bounds, and products stay finite.
 LARGEST_GROWTH = 40.0
 
