@@ -29,6 +29,7 @@ FOLDERS = {
     "cluster": "instances/clusters",
     "device": "instances/devices",
     "problem": "instances/problems",
+    "sweep": "instances/sweeps",
 }
 
 
@@ -42,7 +43,7 @@ def root() -> Path:
 
 
 def names(kind: str) -> list[str]:
-    """The catalogue's names of a kind (``model``, ``hardware``, ``cluster``, ``device`` or ``problem``), sorted."""
+    """The catalogue's names of a kind, which is one of `FOLDERS`; sorted."""
     return sorted(path.stem for path in (root() / FOLDERS[kind]).glob("*.toml"))
 
 

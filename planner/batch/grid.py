@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.schema.base import read_toml, validate
-from planner.schema.sweep import Grid, Sweep
+from planner.schema.sweep import Case, Grid, Sweep
 
 #: Points along the last axis that one worker takes in turn, each from the plan before.
 CHAIN = 8
@@ -42,10 +42,10 @@ def points(sweep: Sweep) -> Iterator[Point]:
     problems = sweep.problem if isinstance(sweep.problem, list) else [sweep.problem]
     keys = list(sweep.axes)
     grids = [axis_values(values) for values in sweep.axes.values()]
-    cases = sweep.cases or [None]
+    cases: list[Case | None] = list(sweep.cases) or [None]
     for position, (problem, case, *values) in enumerate(product(problems, cases, *grids)):
         labels: dict[str, Any] = {PROBLEM: problem} if several else {}
-        settings: list[tuple[str, Any]] = []
+        settings: list[tuple[str, Any]] = list(sweep.common.items())
         if case is not None:
             labels[CASE] = case.name
             settings += case.set.items()

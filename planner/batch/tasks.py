@@ -119,9 +119,7 @@ def _resolve_run(document: Json, origin: str, folder: Path) -> Json:
     return {name: record.model_dump(mode="json", by_alias=True) for name, record in records.items()}
 
 
-def _solve_run(
-    document: Json, options: Json, start: Mapping[str, int] | None
-) -> tuple[Json, Mapping[str, int] | None]:
+def _solve_run(document: Json, options: Json, start: Mapping[str, int] | None) -> tuple[Json, Mapping[str, int] | None]:
     from planner.instance import assemble
     from planner.result import Plan, no_plan
     from planner.schema.cluster import Cluster
@@ -129,11 +127,11 @@ def _solve_run(
     from planner.schema.model import Model
     from planner.solving import optimise
 
-    records = {
-        name: record.model_validate(document[name], strict=False)
-        for name, record in (("problem", Problem), ("model", Model), ("hardware", Hardware), ("cluster", Cluster))
-    }
-    instance = assemble(**records, origin=records["problem"].name)
+    problem = Problem.model_validate(document["problem"], strict=False)
+    model = Model.model_validate(document["model"], strict=False)
+    hardware = Hardware.model_validate(document["hardware"], strict=False)
+    cluster = Cluster.model_validate(document["cluster"], strict=False)
+    instance = assemble(problem, model, hardware, cluster, problem.name)
     outcome = optimise(instance, gap=options["gap"] or 1e-3, time_limit=options["time_limit"] or inf,
                        start=[start] if start else ())  # fmt: skip
     plan = Plan.of(instance, outcome)
@@ -191,6 +189,7 @@ def _frontier_row(answer: Json) -> Json:
     seconds = answer["run_time_s"]
     row |= {f"share: {name}": value / seconds for name, value in answer["time_s"].items()}
     row |= {f"months: {name}": value for name, value in answer["traffic_months"].items()}
+    row |= {f"limit: {name}": value for name, value in answer["limits_flop"].items()}
     return row | {"wall_s": answer["solver"].get("wall_s")}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import evaluate, frontier, listing, show, solve
+from planner.cli import evaluate, frontier, listing, show, solve, sweep
 from planner.cli.failures import guarded
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command("solve")(solve.solve)
 app.command("frontier")(frontier.frontier)
+app.command("sweep")(sweep.sweep)
 app.command("evaluate")(evaluate.evaluate_rows)
 app.command("show")(show.show)
 app.command("list")(listing.list_catalogue)

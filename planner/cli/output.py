@@ -34,6 +34,11 @@ def emit(text: str) -> None:
         raise typer.Exit(CLOSED_PIPE) from None
 
 
+def note(text: str) -> None:
+    """Write a line for the person at the terminal to standard error."""
+    print(text, file=sys.stderr)
+
+
 def as_json(document: Any) -> str:
     """``document`` as strict JSON text (no NaN, no infinity)."""
     return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"

@@ -8,8 +8,8 @@ FLOP into the formula in multiply-adds, a factor 2^a, which ``published`` repeat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log
+from dataclasses import dataclass, replace
+from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING
 
 from planner.frontier.matmul import GRANULE
@@ -76,20 +76,9 @@ def bandwidth_limit(node: Node, growth: Growth, seconds: float = QUARTER, publis
     T = [ (1/960) (b_0/L_0 T_0^-a C t / (shard^2 batch))^2 ]^(1/(1-2a)): as many nodes as shards of the smallest side
     (d f / shard^2), times those that b tokens keep busy with 2 microbatches for each pipeline stage, train for t.
     """
-    rate = node.arithmetic * seconds / (node.smallest_shard**2 * node.smallest_batch)
+    shard, batch = max(node.smallest_shard, GRANULE), max(node.smallest_batch, GRANULE)  # smaller ones idle anyway
+    rate = node.arithmetic * seconds / (shard**2 * batch)
     return _solved(1.0 / 960.0, rate, growth, published)
-
-
-def memory_limit(node: Node, growth: Growth, seconds: float = QUARTER) -> float:
-    """FLOP beyond which memory alone leaves arithmetic idle: `bandwidth_limit` with shards as small as a granule."""
-    rate = node.arithmetic * seconds / (GRANULE**2 * node.smallest_batch)
-    return _solved(1.0 / 960.0, rate, growth, published=False)
-
-
-def network_limit(node: Node, growth: Growth, seconds: float = QUARTER) -> float:
-    """FLOP beyond which the network alone does: `bandwidth_limit` with microbatches as small as a granule."""
-    rate = node.arithmetic * seconds / (node.smallest_shard**2 * GRANULE)
-    return _solved(1.0 / 960.0, rate, growth, published=False)
 
 
 def latency_limit(wait: float, growth: Growth, seconds: float = QUARTER, published: bool = False) -> float:
@@ -109,8 +98,19 @@ def _solved(constant: float, rate: float, growth: Growth, published: bool) -> fl
     return found
 
 
-def growth_between(first: Frontier, last: Frontier) -> Growth:
-    """How batch over layers grows between two models of a problem: the exponent of the closed forms for a curve."""
-    ratios = [frontier.model.batch / frontier.model.layers for frontier in (first, last)]
-    span = log(last.model.compute / first.model.compute)
-    return Growth(ratios[0], first.model.compute, log(ratios[1] / ratios[0]) / span)
+def limits_at(frontier: Frontier) -> dict[str, float | None]:
+    """FLOP at which each limit binds for the frontier's own batch, depth and sparsity; None where it never does.
+
+    ``memory`` and ``network`` are the bandwidth limit with the other one endless. A model of E experts has b tokens for all
+    of them and P / E active parameters, which makes the constants 1 / E of the dense ones.
+    """
+    model, node = frontier.model, node_of(frontier.setting)
+    growth = Growth(ratio=model.batch / (model.layers * sqrt(model.experts)))
+    seconds = frontier.setting.limit
+    found = {
+        "bandwidth": bandwidth_limit(node, growth, seconds),
+        "memory": bandwidth_limit(replace(node, network=inf), growth, seconds),
+        "network": bandwidth_limit(replace(node, memory=inf), growth, seconds),
+        "latency": latency_limit(node.wait, growth, seconds) if node.wait else inf,
+    }
+    return {name: value if isfinite(value) else None for name, value in found.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from planner.algebra.evaluation import Evaluator
 from planner.errors import MismatchError
 from planner.frontier import costs
+from planner.frontier.closed_forms import limits_at
 from planner.frontier.costs import DEGREES, part
 from planner.frontier.setting import SCHEDULES
 from planner.outcome import Status
@@ -34,7 +35,8 @@ class FrontierPlan:
 
     Times in seconds for the whole run, compute in FLOP; ``mfu`` and ``bound_mfu`` are fractions of the peak rate;
     ``linear`` is the part of the sustained rate that is used. ``time_s`` adds up to ``run_time_s``; ``traffic_months`` are
-    the times of each kind of communication by itself, hidden or not. ``obstacles``: what stops a run that cannot finish.
+    the times of each kind of communication by itself, hidden or not. ``limits_flop``: compute at which the closed forms
+    expect linear scaling, or all training, to end for this batch and depth. ``obstacles``: what stops a hopeless run.
     """
 
     status: str
@@ -54,6 +56,7 @@ class FrontierPlan:
     memory: float | None = None  # fraction of the cluster's
     time_s: dict[str, float] = field(default_factory=dict)
     traffic_months: dict[str, float] = field(default_factory=dict)
+    limits_flop: dict[str, float | None] = field(default_factory=dict)
     obstacles: list[Json] = field(default_factory=list)
     reason: str = ""
     stopped: str = ""
@@ -74,6 +77,7 @@ class FrontierPlan:
                 "parameters": model.parameters, "tokens": model.tokens, "batch_tokens": model.batch,
                 "tokens_per_parameter": model.tokens / model.parameters,
             },
+            "limits_flop": limits_at(frontier),
             "obstacles": [asdict(stop) for stop in stops or []],
             "stopped": outcome.stopped,
             "solver": {key: value for key, value in outcome.statistics.items()

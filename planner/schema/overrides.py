@@ -17,15 +17,20 @@ def apply_override(document: dict[str, Any], override: str, record: type[Strict]
 
     Raises `InputError` for an unknown key or a malformed override.
     """
+    key, value = parse_override(override)
+    set_key(document, key, value, record, f"--set {override}")
+
+
+def parse_override(override: str) -> tuple[str, Any]:
+    """Key and value of ``key=value``. Raises `InputError` where it is none."""
     key, separator, text = override.partition("=")
     key = key.strip()
     if not separator or not key:
         raise InputError(f"--set {override}: is not of the form key=value")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return key, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
-    set_key(document, key, value, record, f"--set {override}")
+        return key, text.strip()  # a bare word is a string
 
 
 def set_key(document: dict[str, Any], key: str, value: Any, record: type[Strict], origin: str) -> None:

@@ -49,7 +49,7 @@ class Case(Strict):
     """A named variant: keys of the problem that are set together."""
 
     name: Name
-    set: dict[str, Any] = {}
+    set: dict[str, Any] = Field(default_factory=dict)
 
 
 class Options(Strict):
@@ -61,14 +61,15 @@ class Options(Strict):
 
 
 class Sweep(Strict):
-    """All combinations of ``problem``, ``cases`` and ``axes``; neighbours along the last axis start from one another's plan."""
+    """All combinations of ``problem``, ``cases`` and ``axes``; neighbours along the last start from one another's plan."""
 
     schema_version: Literal[1] = Field(alias="schema")
     name: Name
     description: str = ""
     problem: Name | Annotated[list[Name], Field(min_length=1)]
-    cases: list[Case] = []
-    axes: dict[str, Values] = {}
+    common: dict[str, Any] = Field(default_factory=dict, alias="set")  # keys of every problem
+    cases: list[Case] = Field(default_factory=list)
+    axes: dict[str, Values] = Field(default_factory=dict)
     options: Options = Options()
 
     @model_validator(mode="after")

@@ -10,8 +10,7 @@ from planner.frontier.closed_forms import (
     Node,
     bandwidth_limit,
     latency_limit,
-    memory_limit,
-    network_limit,
+    limits_at,
     node_of,
 )
 from planner.frontier.loading import load_frontier
@@ -239,8 +238,6 @@ def test_the_units_of_the_closed_forms_are_a_known_factor():
     exponent = 1 / (1 - 2 * growth.exponent)
     ratio = bandwidth_limit(node, growth) / bandwidth_limit(node, growth, published=True)
     assert ratio == pytest.approx(2 ** (2 * growth.exponent * exponent), rel=1e-12)
-    assert memory_limit(node, growth) > bandwidth_limit(node, growth)
-    assert network_limit(node, growth) > bandwidth_limit(node, growth)
 
 
 def test_factors_scale_what_they_name():
@@ -266,3 +263,19 @@ def test_facts_of_the_paper():
     shape = [np.array([size]) for size in (12288.0, 6144.0, 2048.0)]
     assert product_time(a100, *shape, False)[0] == pytest.approx(1e-3, rel=0.2)
     assert frontier_of(load_frontier("frontier-a100-dense").problem, load_frontier("frontier-a100-dense").device)
+
+
+def test_the_limits_of_one_model_are_the_closed_forms_for_its_batch_and_depth():
+    frontier = load_frontier("frontier-h100-dense", ["width=53248"])
+    limits = limits_at(frontier)
+    growth = Growth(ratio=25165824 / 576)
+    node = node_of(frontier.setting)
+    assert limits["bandwidth"] == pytest.approx(bandwidth_limit(node, growth, 0.25 * 3.154e7), rel=1e-12)
+    assert limits["latency"] == pytest.approx(latency_limit(9e-6, growth, 0.25 * 3.154e7), rel=1e-12)
+    assert limits["memory"] > limits["bandwidth"]
+    assert limits["network"] > limits["bandwidth"]
+    free = limits_at(load_frontier("frontier-h100-dense", ["width=53248", "latency=0"]))
+    assert free["latency"] is None
+    sparse = load_frontier("frontier-h100-sparse", ["width=53248"])
+    same = Growth(ratio=sparse.model.batch / 576)
+    assert limits_at(sparse)["latency"] == pytest.approx(latency_limit(9e-6, same, 0.25 * 3.154e7) / 36, rel=1e-12)
