@@ -92,15 +92,16 @@ class _Proof:
         statistics: dict[str, float | int | str] = {"solver": "highs", "seed": self.seed}
         try:
             self.local.price(pool, indices_of(question.space, start))
-            self._find(self.local, pool)
+            if question.order[1] or not len(pool.values):
+                self._find(self.local, pool)
             self._report(pool.best, 0.0, "local search")
             statistics |= {
                 "local_search_s": time.monotonic() - self.started, "local_search_value": pool.best,
             }  # fmt: skip
             proof = self.prover(self.local, question.objective, question.limit, question.capacity,
                                 floor=question.floor, report=self._report)  # fmt: skip
-            if not len(pool.values):
-                self.infeasible = not proof.find(pool)
+            if not len(pool.values) or not question.order[1]:
+                self.infeasible = not proof.find(pool) and not len(pool.values)
             if not len(pool.values) and question.diagnose:
                 statistics |= self._least_of_limit()
             if len(pool.values):

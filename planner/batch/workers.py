@@ -38,6 +38,7 @@ class LocalWorkers:
         from pebble import ProcessPool
 
         self.count = count
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before the workers load NumPy: each has one core
         self.pool = ProcessPool(max_workers=count, initializer=_start, context=get_context("spawn"))
 
     def submit(self, task: Task, start: Mapping[str, int] | None) -> Future[Json]:
@@ -99,6 +100,5 @@ def longest(task: Task) -> float:
 
 
 def _start() -> None:
-    """A worker leaves Ctrl-C to the process that started it, and computes on one core."""
+    """A worker leaves Ctrl-C to the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"

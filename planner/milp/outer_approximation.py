@@ -51,6 +51,8 @@ MAX_ROUNDS = 60
 #: Costs, as multiples of the relaxation's, up to which degrees are joined first; the factor if nothing fits that well; and
 #: the least part of the cutoff to begin with, and the part of it that is not worth a pass of its own.
 FIRST_REACH, NEXT_REACH, LEAST_REACH, NEARLY_ALL = 1.15, 1.3, 0.02, 0.75
+#: A known plan that costs no more than this times the least of the relaxation is near the best.
+NEAR = 3.0
 #: A cost that no plan reaches.
 UNLIMITED = 1e200
 #: How far beyond the least cost that was dropped the next plans are looked for.
@@ -118,10 +120,11 @@ class OuterApproximation:
         return search
 
     def find(self, pool: Pool) -> bool:
-        """Price some plans whose degrees keep the limit; False if there is proved to be none. For an empty pool.
+        """Price some plans whose degrees keep the limit; False if there is proved to be none.
 
         Degrees are joined under a growing limit of their cost, so that the first plans are good ones; unless ``staged`` says
-        that there are hardly any, and all of them are to be looked at.
+        that there are hardly any, and all of them are to be looked at. A plan of the pool ends the growth: if it cannot cost
+        much more than the best, nothing dearer is looked at to begin with.
         """
         assert self.limit_expression is not None
         enumerator, space = self.local.enumerator, self.space
@@ -138,20 +141,23 @@ class OuterApproximation:
             self.whole = whole
         everything = np.full((1, len(space.axes)), -1)
         possible = False
-        reach, growth = whole.root() * FIRST_REACH, NEXT_REACH
-        whole_first = not self.staged
+        root, growth = whole.root(), NEXT_REACH
+        reach = UNLIMITED if not self.staged else root * FIRST_REACH
+        if pool.best <= NEAR * root:
+            reach = pool.best * (1.0 - NEXT_GAIN)
         while np.isfinite(reach):
-            contraction = whole.tightened(UNLIMITED if whole_first else reach)
+            reach = min(reach, pool.best)
+            contraction = whole.tightened(reach)
             core = contraction.join(self.order[0], everything, [], self._late)
-            if core is None and whole_first and not self._late():
-                whole_first = False
+            if core is None and reach == UNLIMITED and not self._late():
+                reach = root * FIRST_REACH
                 continue
             if core is None:
                 return True
             possible |= len(core) > 0 and len(self.order[1]) > 0  # others than those that were completed may do
             for begin in range(0, len(core), MOST_COMPLETED):
                 self.local.price(pool, self.complete(core[begin : begin + MOST_COMPLETED]))
-            if len(pool.values):
+            if len(pool.values) and (pool.best <= reach or self.order[1]):
                 self.found = not self.order[1]
                 return True
             beyond = contraction.dropped * (1.0 + NEXT_GAIN)
