@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def list_catalogue(
     kind: Annotated[
         str | None,
-        typer.Argument(metavar="[KIND]", help="model, hardware, cluster or problem; all of them without it."),
+        typer.Argument(
+            metavar="[KIND]", help="model, hardware, cluster, device, problem or sweep; all of them without it."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document: kinds and their names.")] = False,
 ) -> None:

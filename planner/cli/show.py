@@ -9,6 +9,7 @@ import typer
 
 from planner.cli import output
 from planner.cli.listing import kind_named
+from planner.cli.show_record import document_parts, frontier_document, record_document
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,11 +26,13 @@ def show(
     ],
     kind: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="model, hardware, cluster or problem, where the name alone leaves it open."),
+        typer.Option(
+            metavar="KIND", help="model, hardware, cluster, device, problem or sweep, where the name leaves it open."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Show a model, accelerator, cluster or problem."""
+    """Show a model, accelerator, cluster, problem, frontier device or sweep."""
     from planner import catalog
 
     found = _kind_of(reference) if kind is None else kind_named(kind)
@@ -44,6 +47,19 @@ def show(
     elif found == "cluster":
         cluster = catalog.load_cluster(reference)
         document, parts = _document(found, cluster), _cluster_parts(cluster)
+    elif found == "device":
+        document = record_document(found, catalog.load_device(reference))
+        parts = document_parts(document)
+    elif found == "sweep":
+        from planner.batch.sweeps import find_sweep
+
+        document = record_document(found, find_sweep(reference)[1])
+        parts = document_parts(document)
+    elif _is_frontier(reference):
+        from planner.frontier.loading import load_frontier
+
+        document = frontier_document(load_frontier(reference))
+        parts = document_parts(document)
     else:
         from planner.cli.show_problem import problem_document, problem_parts
         from planner.instance import load
@@ -51,6 +67,13 @@ def show(
         instance = load(reference)
         document, parts = problem_document(instance), problem_parts(instance)
     output.emit(output.as_json(document) if as_json else output.render(*parts))
+
+
+def _is_frontier(reference: str) -> bool:
+    from planner import catalog
+    from planner.schema.base import read_toml
+
+    return read_toml(catalog.locate("problem", reference)).get("kind") == "frontier"
 
 
 def _kind_of(reference: str) -> str:
@@ -78,12 +101,13 @@ def _kind_of_file(path: Path) -> str:
     if path.suffix == ".json":
         return "model"
     document = read_toml(path)
-    for key, kind in (("training", "problem"), ("tiers", "cluster"), ("peak_tflop_per_s", "hardware")):
+    for key, kind in (("training", "problem"), ("tiers", "cluster"), ("peak_tflop_per_s", "hardware"),
+                      ("network", "problem"), ("multiprocessors", "device"), ("problem", "sweep")):  # fmt: skip
         if key in document:
             return kind
     if "layers" in document or "d_model" in document:
         return "model"
-    raise InputError(f"{path}: is neither a model, an accelerator, a cluster nor a problem; say which with --kind")
+    raise InputError(f"{path}: is no model, accelerator, cluster, device, problem or sweep; say which with --kind")
 
 
 def _document(kind: str, record: Any) -> dict[str, Any]:

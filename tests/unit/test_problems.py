@@ -5,10 +5,31 @@ from __future__ import annotations
 import pytest
 
 from planner import catalog
+from planner.batch.grid import points
+from planner.batch.sweeps import find_sweep
+from planner.batch.tasks import task_of
+from planner.frontier.loading import load_frontier
 from planner.instance import load
 from planner.search.enumeration import Enumerator
 
-PROBLEMS = catalog.names("problem")
+FRONTIER = [name for name in catalog.names("problem") if name.startswith("frontier-")]
+PROBLEMS = [name for name in catalog.names("problem") if name not in FRONTIER]
+
+
+@pytest.mark.parametrize("name", FRONTIER)
+def test_a_frontier_problem_refers_to_a_device_and_has_clusters_to_choose_from(name: str) -> None:
+    frontier = load_frontier(name)
+    assert frontier.problem.device in catalog.names("device")
+    assert frontier.problem.source
+    assert len(frontier.sizes) > 20
+    assert (frontier.model.experts > 1) == name.endswith("sparse")
+
+
+@pytest.mark.parametrize("name", catalog.names("sweep"))
+def test_a_sweep_has_points_that_make_sense(name: str) -> None:
+    path, sweep = find_sweep(name)
+    for point in points(sweep):
+        assert len(task_of(point, sweep.options, path.parent).key) == 40
 
 
 def test_there_are_problems_of_every_size() -> None:

@@ -160,7 +160,7 @@ def test_changing_one_point_solves_only_that(tmp_path):
 
 def test_a_dying_worker_is_tried_again_and_at_last_a_row_with_a_reason(tmp_path):
     sweep = sweep_of({"latency": [1.0, 0.5, 0.2]}, options={"retries": 2})
-    table, state, workers = run(sweep, tmp_path / "s", Here({0.5: 2}))
+    table, state, _ = run(sweep, tmp_path / "s", Here({0.5: 2}))
     assert list(table["status"]) == ["optimal"] * 3
     assert state.progress.failed == 0
     table, state, _ = run(sweep, tmp_path / "t", Here({0.5: 3}))
