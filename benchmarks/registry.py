@@ -38,6 +38,8 @@ BENCHMARKS = {
     "price": Benchmark("exact", "exact evaluation: plans a second, and a file of 100,000 rows"),
     "growth": Benchmark("growth", "columns, rows, nodes and time against accelerators, 2^3 to 2^24"),
     "enumeration": Benchmark("crossover", "our own plain enumeration against the program, by size of the space"),
+    "frontier": Benchmark("frontier", "the 435 published frontier points: CPU time and plans beside theirs", slow=True),
+    "sweeps": Benchmark("sweeps", "the batch engine: speed-up, memory, kills, Dask", slow=True),
     "oracle": Benchmark("oracle", "the optimum and the bound against the exhaustive oracle", slow=True),
     "calculon": Benchmark("calculon", "side by side with Calculon's search (--calculon PATH)", slow=True),
 }
