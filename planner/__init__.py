@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas
 
     from planner.result import Plan
@@ -25,6 +27,21 @@ def solve(problem: str, *overrides: str, **options: Any) -> Plan | None:
 
     instance = load(problem, list(overrides))
     return Plan.of(instance, optimise(instance, **options), options.get("seed"))
+
+
+def sweep(
+    reference: str | Mapping[str, Any], *overrides: str, store: str = "sweep.results.sqlite", jobs: int = 2,
+    dask: str | None = None,
+) -> pandas.DataFrame:  # fmt: skip
+    """The table of a sweep, a row for each point: of a file, a catalogue name, or a sweep's document.
+
+    Answers are kept in ``store`` and found again. ``jobs`` are processes on this machine, ``dask`` the address of a cluster
+    (``tcp://host:port``) or ``local:N`` instead. A script that calls this guards its main part by
+    ``if __name__ == "__main__"``, since workers import it. Raises `planner.errors.InputError`.
+    """
+    from planner.batch.sweeps import run_sweep
+
+    return run_sweep(reference, overrides, store, jobs, dask)
 
 
 def evaluate(frame: pandas.DataFrame) -> pandas.DataFrame:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from planner import catalog
 from planner.batch.grid import read_sweep
 from planner.errors import InputError
 from planner.schema.overrides import parse_override
+from planner.schema.base import validate
 from planner.schema.sweep import Sweep
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def find_sweep(reference: str, overrides: Sequence[str] = ()) -> tuple[Path, Sweep]:
@@ -19,6 +24,25 @@ def find_sweep(reference: str, overrides: Sequence[str] = ()) -> tuple[Path, Swe
     """
     path = catalog.locate("sweep", reference)
     return path, with_overrides(read_sweep(path), overrides)
+
+
+def run_sweep(
+    reference: str | Mapping[str, Any], overrides: Sequence[str], store: str, jobs: int, dask: str | None
+) -> pandas.DataFrame:
+    """Solve a sweep's points with local processes or a Dask cluster, and give its table."""
+    from planner.batch.engine import Engine
+    from planner.batch.store import Store
+    from planner.batch.table import frame
+    from planner.batch.workers import DaskWorkers, LocalWorkers
+
+    if isinstance(reference, str):
+        path, sweep = find_sweep(reference, overrides)
+        folder: Path | None = path.parent
+    else:
+        sweep, folder = with_overrides(validate(Sweep, dict(reference), "sweep"), overrides), None
+    with Store(Path(store)) as kept:
+        engine = Engine(sweep, kept, lambda: DaskWorkers(dask) if dask else LocalWorkers(jobs), folder=folder)
+        return frame(sweep, engine.run(), kept)
 
 
 def with_overrides(sweep: Sweep, overrides: Sequence[str]) -> Sweep:
