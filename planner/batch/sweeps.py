@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from planner import catalog
 from planner.batch.grid import read_sweep
 from planner.errors import InputError
-from planner.schema.overrides import parse_override
 from planner.schema.base import validate
+from planner.schema.overrides import parse_override
 from planner.schema.sweep import Sweep
 
 if TYPE_CHECKING:
