@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from planner.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
     from planner.result import Plan
 
-__version__ = "0.1.0"
+__all__ = ["__version__", "evaluate", "solve", "sweep"]
 
 
 def solve(problem: str, *overrides: str, **options: Any) -> Plan | None:

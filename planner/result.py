@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-import planner
 from planner.algebra.breakdown import explain
 from planner.algebra.evaluation import Evaluator
 from planner.errors import InputError, MismatchError
@@ -21,6 +20,7 @@ from planner.physics.collectives import placed
 from planner.physics.setting import GIB, PRECISIONS, RECOMPUTES, SCHEDULES, Precision, Recompute
 from planner.search.enumeration import Enumerator
 from planner.stagewise import stage_uses
+from planner.version import __version__
 
 if TYPE_CHECKING:
     from planner.algebra.space import Space
@@ -306,7 +306,7 @@ def notes(instance: Instance, columns: Mapping[str, int], used: float) -> list[s
 def versions() -> dict[str, str]:
     """The versions of everything that an answer depends on."""
     return {
-        "planner": planner.__version__,
+        "planner": __version__,
         "pyomo": version("pyomo"),
         "highspy": version("highspy"),
         "python": platform.python_version(),

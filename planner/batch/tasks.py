@@ -16,13 +16,13 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import planner
 from planner import catalog
 from planner.batch.grid import Point
 from planner.errors import InputError
 from planner.schema.base import read_toml, validate
 from planner.schema.overrides import set_key
 from planner.schema.problem import Problem
+from planner.version import __version__
 
 if TYPE_CHECKING:
     from planner.schema.sweep import Options
@@ -43,7 +43,7 @@ class Task:
     @property
     def key(self) -> str:
         """What identifies the task by its content."""
-        content = [planner.__version__, self.kind, self.document, self.options]
+        content = [__version__, self.kind, self.document, self.options]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return blake2b(text.encode(), digest_size=20).hexdigest()
 
