@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from concurrent.futures import Future
 from math import isfinite
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from typing import Any, Protocol
 
 from planner.batch.tasks import Json, Task, run
@@ -15,6 +15,8 @@ from planner.errors import InputError
 
 #: A worker that takes this many times the solver's own limit, and so many seconds, hangs.
 GRACE, MORE_GRACE = 2.0, 60.0
+#: How a worker process begins: from a clean one, never as a copy of this one with its threads.
+START = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
 #: Workers wait in a queue so long that none is idle.
 QUEUE = 2
 
@@ -39,7 +41,7 @@ class LocalWorkers:
 
         self.count = count
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before the workers load NumPy: each has one core
-        self.pool = ProcessPool(max_workers=count, initializer=_start, context=get_context("spawn"))
+        self.pool = ProcessPool(max_workers=count, initializer=_start, context=get_context(START))
 
     def submit(self, task: Task, start: Mapping[str, int] | None) -> Future[Json]:
         """The answer to come."""
