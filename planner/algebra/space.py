@@ -88,7 +88,7 @@ class Row:
     exact: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: what is worked out about a space is kept with it
 class Space:
     """Axes, constant columns and relations. ``constants`` are columns with one value."""
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: With any number of accelerators, those are candidates that have no larger prime factor, up to this multiple of the least.
 LARGEST_PRIME = 7
+#: Spaces that are kept for the next problem of a sweep.
+MOST_SPACES = 16
+_SPACES: dict[tuple[object, ...], Space] = {}
 
 
 def least_gpus(setting: Setting) -> float:
@@ -54,11 +57,20 @@ def cluster_sizes(problem: FrontierProblem, setting: Setting, origin: str) -> li
 
 
 def build_space(problem: FrontierProblem, setting: Setting, sizes: list[int], origin: str) -> Space:
-    """The space with ``sizes`` as the numbers of accelerators.
+    """The space with ``sizes`` as the numbers of accelerators; the same one for problems that differ in numbers only.
 
     Raises `InputError` with every restriction that leaves nothing.
     """
-    return _Builder(problem, setting, sizes, origin).build()
+    model = setting.model
+    key = (
+        problem.decisions.model_dump_json(), model.width, model.ff, model.layers, model.experts, model.batch,
+        tuple((level.name, level.size) for level in setting.levels), tuple(sizes),
+    )  # fmt: skip
+    if key not in _SPACES:
+        while len(_SPACES) >= MOST_SPACES:
+            del _SPACES[next(iter(_SPACES))]  # the oldest
+        _SPACES[key] = _Builder(problem, setting, sizes, origin).build()
+    return _SPACES[key]
 
 
 class _Builder:

@@ -7,7 +7,7 @@ the remaining axes can add. The rows and pair tables are those of the program, s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,12 @@ Masks = dict[str, NDArray[np.bool_]]
 
 class TooManyError(Exception):
     """Enumeration took more steps than it was given."""
+
+
+@lru_cache(maxsize=32)
+def enumerator_of(space: Space) -> Enumerator:
+    """The enumerator of a space; one for all questions about it."""
+    return Enumerator(space)
 
 
 class Enumerator:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.algebra.evaluation import Evaluator
-from planner.search.enumeration import Enumerator, Masks, TooManyError
+from planner.search.enumeration import Masks, TooManyError, enumerator_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,7 +60,7 @@ class LocalSearch:
         self, space: Space, objective: Expression, memory: Expression, capacity: float, deadline: float = np.inf
     ) -> None:
         self.space, self.objective, self.memory, self.capacity = space, objective, memory, capacity
-        self.enumerator = Enumerator(space)
+        self.enumerator = enumerator_of(space)
         self.deadline = deadline  # no search goes on beyond this time of the monotonic clock
         self.family = [axis.name.rsplit("_", 1)[0] if axis.name[-1].isdigit() else axis.name for axis in space.axes]
 

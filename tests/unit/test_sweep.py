@@ -12,6 +12,8 @@ from planner.batch.store import Store
 from planner.batch.table import TIMINGS, frame
 from planner.batch.tasks import FAILED, INVALID, task_of
 from planner.errors import InputError
+from planner.frontier.loading import load_frontier
+from planner.frontier.space import build_space
 from planner.schema.base import validate
 from planner.schema.sweep import Grid, Options, Sweep
 
@@ -201,3 +203,13 @@ def test_an_engineered_problem_sweeps_too(tmp_path):
     assert list(table["status"]) == ["optimal"] * 2
     assert table["step_time_s"][0] > 0
     assert table["months"][1] <= 3
+
+
+def test_problems_that_differ_in_numbers_only_share_one_space():
+    def space(*overrides):
+        frontier = load_frontier("frontier-h100-dense", ["width=12288", *overrides])
+        return build_space(frontier.problem, frontier.setting, frontier.sizes[:2], "problem")
+
+    assert space() is space("latency=0.1", "network_bandwidth=3")
+    assert space() is not space("width=14336")
+    assert space() is not space("pp=[8, 16]")
