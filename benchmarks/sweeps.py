@@ -18,7 +18,7 @@ from benchmarks.tables import Table
 if TYPE_CHECKING:
     import pandas
 
-#: Problems of a long sweep: small ones, so that the engine has much to do.
+#: Problems of a long sweep (small ones, so that the engine has much to do), of a short one, and kills of the long one.
 LONG, SHORT, KILLS = 10_000, 120, 10
 SWEEP = """\
 schema = 1
@@ -35,7 +35,7 @@ latency = {{ from = 0.01, to = 2.0, points = {inner} }}
 def run(options: Options) -> list[Table]:
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        return [_speed_up(here), _kills(here), _long(here)]
+        return [_speed_up(here), *_long(here)]
 
 
 def _speed_up(here: Path) -> Table:
@@ -52,46 +52,45 @@ def _speed_up(here: Path) -> Table:
     return table
 
 
-def _kills(here: Path) -> Table:
-    """A sweep killed at random and resumed, and one on Dask with a worker killed, against an undisturbed one."""
+def _long(here: Path) -> list[Table]:
+    """A long sweep, undisturbed, killed at random and resumed, and on Dask with a worker killed: memory and results."""
     import pandas as pd
 
-    sweep = _written(here / "kill.toml", SHORT, layers=8, width=1024, months=1e-3)
-    _sweep(here, sweep, "whole.sqlite", "--jobs", "2", "-o", "whole.csv").wait()
+    memory = Table("A long sweep", ["points", "wall s", "peak memory of the coordinator, MiB"])
+    wall = 0.0
+    for points in (LONG // 20, LONG):
+        sweep = _written(here / f"long-{points}.toml", points, layers=4, width=512, months=1e-3)
+        started = time.perf_counter()
+        process = _sweep(here, sweep, f"long-{points}.sqlite", "--jobs", "2", "-o", "whole.csv")
+        _, _, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        memory.add(points, wall, used.ru_maxrss / 1024)
+
     draw = random.Random(1)
     kills = 0
-    for _ in range(KILLS):
+    while kills < KILLS:
         process = _sweep(here, sweep, "killed.sqlite", "--jobs", "2")
         try:
-            process.wait(timeout=1.2 + 1.2 * draw.random())
+            process.wait(timeout=1.6 * wall / KILLS * draw.random())
+            break
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
     _sweep(here, sweep, "killed.sqlite", "--jobs", "2", "-o", "killed.csv").wait()
+
     process = _sweep(here, sweep, "dask.sqlite", "--dask", "local:2", "-o", "dask.csv")
-    time.sleep(6.0)
-    victims = _workers(process.pid)
-    if victims:
-        os.kill(victims[-1], signal.SIGKILL)
+    time.sleep(wall / 2)
+    victims = _workers(process.pid)[-1:]
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
     process.wait()
-    table = Table("Kills and resumption, 120 points", ["what", "kills", "same table as undisturbed"])
+
     whole = _read(here / "whole.csv", pd)
+    table = Table(f"Kills and resumption, {len(whole):,} points", ["what", "kills", "same table as undisturbed"])
     table.add("kill -9 of the sweep, resumed", kills, whole.equals(_read(here / "killed.csv", pd)))
-    table.add("Dask, one of two workers killed", len(victims[-1:]), whole.equals(_read(here / "dask.csv", pd)))
-    return table
-
-
-def _long(here: Path) -> Table:
-    """Peak memory of the process that runs the sweep, early and at the end; and how fast it reads everything again."""
-    table = Table("A long sweep", ["points", "wall s", "peak memory of the coordinator, MiB"])
-    for points in (LONG // 20, LONG):
-        sweep = _written(here / f"long-{points}.toml", points, layers=4, width=512, months=1e-3)
-        started = time.perf_counter()
-        process = _sweep(here, sweep, f"long-{points}.sqlite", "--jobs", "2")
-        _, _, used = os.wait4(process.pid, 0)
-        table.add(points, time.perf_counter() - started, used.ru_maxrss / 1024)
-    return table
+    table.add("Dask, one of two workers killed", len(victims), whole.equals(_read(here / "dask.csv", pd)))
+    return [memory, table]
 
 
 def _written(path: Path, points: int, *, layers: int, width: int, months: float) -> Path:
