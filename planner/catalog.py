@@ -15,6 +15,7 @@ from planner.schema.base import Strict, read_toml, validate
 
 if TYPE_CHECKING:
     from planner.schema.cluster import Cluster
+    from planner.schema.framework import Framework
     from planner.schema.frontier import Device
     from planner.schema.hardware import Hardware
     from planner.schema.model import Model
@@ -27,6 +28,7 @@ FOLDERS = {
     "model": "models",
     "hardware": "instances/hardware",
     "cluster": "instances/clusters",
+    "framework": "instances/frameworks",
     "device": "instances/devices",
     "problem": "instances/problems",
     "sweep": "instances/sweeps",
@@ -95,6 +97,13 @@ def load_cluster(reference: str, beside: Path | None = None) -> Cluster:
     from planner.schema.cluster import Cluster
 
     return _load(Cluster, locate("cluster", reference, beside))
+
+
+def load_framework(reference: str, beside: Path | None = None) -> Framework:
+    """The framework's profile that ``reference`` names."""
+    from planner.schema.framework import Framework
+
+    return _load(Framework, locate("framework", reference, beside))
 
 
 def load_problem(reference: str) -> tuple[Problem, Path]:

@@ -12,13 +12,18 @@ from planner.algebra.expressions import Array
 from planner.physics import memory, step
 from planner.physics.placement import place
 from planner.physics.setting import Link, Precision, Schedule, Setting, usable_memory
+from planner.rows.frameworks import profile
 from planner.rows.plans import NODE, Plans, read_plans
 from planner.rows.shapes import read_models
 from planner.rows.systems import Systems, read_systems
 from planner.rows.table import Codes, Mask, Table
-from planner.schema.problem import Assumptions, Limits
+from planner.schema.framework import Assumptions
+from planner.schema.problem import Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planner.schema.framework import Framework
     from planner.schema.model import Model
 
 #: The columns that `evaluate` adds, all NaN (and ``pred_fits`` NA) where ``pred_error`` says why.
@@ -30,7 +35,7 @@ PREDICTIONS = (
 MOST_CHUNKS = 65535
 
 
-def evaluate(frame: pd.DataFrame) -> pd.DataFrame:
+def evaluate(frame: pd.DataFrame, frameworks: Mapping[str, Framework] | None = None) -> pd.DataFrame:
     """Price the plan in each row; returns a new frame of the same rows and index with the predictions beside the input.
 
     Columns are read as ``instances/published/README.md`` describes them; what is not there or empty is inferred or
@@ -42,8 +47,9 @@ def evaluate(frame: pd.DataFrame) -> pd.DataFrame:
     A row that cannot be evaluated keeps its place, has no predictions, and ``pred_error`` names column, value and what
     would be right; the other rows are unaffected. A plan is never refused for a rule of a framework: degrees need not
     divide layers, heads or nodes, and a global batch that is no multiple of dp x micro_batch takes the next whole
-    number of micro-batches. Ranks are placed as Megatron-LM does (`planner.physics.placement`). Raises `InputError`
-    when a column appears twice.
+    number of micro-batches. Ranks are placed as Megatron-LM does (`planner.physics.placement`). What the framework does
+    is taken from its profile in the catalogue, or from ``frameworks``, which maps a profile's name to another one. Raises
+    `InputError` when a column appears twice.
     """
     table = Table(frame)
     plans = read_plans(table)
@@ -55,7 +61,7 @@ def evaluate(frame: pd.DataFrame) -> pd.DataFrame:
     sound = table.sound
     if sound.any():
         columns = _columns(plans, systems, sound)
-        for members, setting in _groups(plans, models, systems, sound):
+        for members, setting in _groups(plans, models, systems, sound, frameworks or {}):
             rows = np.flatnonzero(sound)[members]
             batch, gpus, sequence = plans.global_batch[rows], plans.gpus[rows], setting.sequence
             evaluator = Evaluator({name: column[members] for name, column in columns.items()})
@@ -124,19 +130,19 @@ def _columns(plans: Plans, systems: Systems, sound: Mask) -> dict[str, Array]:
 
 
 def _groups(
-    plans: Plans, models: tuple[Codes, list[Model | None]], systems: Systems, sound: Mask
+    plans: Plans,
+    models: tuple[Codes, list[Model | None]],
+    systems: Systems,
+    sound: Mask,
+    frameworks: Mapping[str, Framework],
 ) -> list[tuple[Codes, Setting]]:
     """The sound rows (positions among them) that share everything but the decisions, each with its setting."""
-    assumptions = {
-        (attention, loss): Assumptions(attention=attention, loss=loss)
-        for attention in plans.attention[1]
-        for loss in plans.loss[1]
-    }
+    profiles = [frameworks.get(name) or profile(name) for name in plans.framework[1]]
     keys = pd.DataFrame({
         "model": models[0],
         "hardware": systems.hardware[0],
         "attention": plans.attention[0],
-        "loss": plans.loss[0],
+        "framework": plans.framework[0],
         "sequence": plans.sequence,
         "precision": plans.precision,
         "inner_bandwidth": systems.inner_bandwidth,
@@ -153,7 +159,9 @@ def _groups(
         model, hardware = models[1][int(key["model"])], systems.hardware[1][int(key["hardware"])]
         assert model is not None
         assert hardware is not None
-        assumed = assumptions[plans.attention[1][int(key["attention"])], plans.loss[1][int(key["loss"])]]
+        attention = plans.attention[1][int(key["attention"])]
+        own = Assumptions() if attention is None else Assumptions(attention=attention)
+        assumed = profiles[int(key["framework"])].applied_to(own, hardware.name)
         links = (
             Link("node", 1, float(key["inner_bandwidth"]), float(key["inner_latency"])),
             Link("network", 1, float(key["outer_bandwidth"]), float(key["outer_latency"])),

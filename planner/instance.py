@@ -93,13 +93,18 @@ def resolve(problem: Problem, origin: str = "problem", folder: Path | None = Non
     model = attempt(catalog.load_model, problem.model)
     cluster = attempt(catalog.load_cluster, problem.cluster)
     hardware = attempt(catalog.load_hardware, cluster.accelerator) if cluster else None
+    framework = attempt(catalog.load_framework, problem.framework)
     if problems or hardware is None:
         raise InputError(problems)
+    problem = problem.model_copy(update={"assumptions": framework.applied_to(problem.assumptions, hardware.name)})
     return assemble(problem, model, hardware, cluster, origin)
 
 
 def assemble(problem: Problem, model: Model, hardware: Hardware, cluster: Cluster, origin: str = "problem") -> Instance:
-    """The instance of a problem whose references are resolved. Raises `InputError` for restrictions that leave nothing."""
+    """The instance of a problem whose references are resolved and whose assumptions are complete.
+
+    Raises `InputError` for restrictions that leave nothing.
+    """
     peak = hardware.peak_tflop_per_s
     sixteen_bit = "bf16" if peak.bf16 else "fp16"
     names = chosen_precisions(problem, lambda name: getattr(peak, name, None) is not None, sixteen_bit, origin)

@@ -46,7 +46,7 @@ class StageUse:
 
 def stage_uses(setting: Setting, plan: Mapping[str, int]) -> list[StageUse]:
     """Every stage of ``plan`` (column values), from the first to the last."""
-    content = stages.stages(setting.model, plan["pp"], plan["vp"])
+    content = stages.stages(setting.model, plan["pp"], plan["vp"], setting.weighed)
     return [
         StageUse(stage, content[stage], explain(stage_memory(setting, stage, plan["pp"]), plan).flat())
         for stage in range(len(content))

@@ -110,11 +110,15 @@ def _record(kind: str) -> Any:
 def _resolve_run(document: Json, origin: str, folder: Path) -> Json:
     problem = validate(Problem, document, origin)
     cluster = catalog.load_cluster(problem.cluster, folder)
+    hardware = catalog.load_hardware(cluster.accelerator, folder)
+    framework = catalog.load_framework(problem.framework, folder)
+    complete = framework.applied_to(problem.assumptions, hardware.name)
+    problem = problem.model_copy(update={"assumptions": complete})
     records = {
         "problem": problem,
         "model": catalog.load_model(problem.model, folder),
         "cluster": cluster,
-        "hardware": catalog.load_hardware(cluster.accelerator, folder),
+        "hardware": hardware,
     }
     return {name: record.model_dump(mode="json", by_alias=True) for name, record in records.items()}
 

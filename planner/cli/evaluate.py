@@ -28,6 +28,10 @@ def evaluate_rows(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write the rows with their predictions to a CSV file."),
     ] = None,
+    framework: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Price every row as a run of this framework (a profile's name or file)."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a summary.")] = False,
 ) -> None:
     """Predict time and memory of given plans.
@@ -42,7 +46,16 @@ def evaluate_rows(
     from planner.cli.csv_output import write_rows
     from planner.evaluation import evaluate  # heavy: after the file is known to be good
 
-    result = evaluate(given.frame)
+    if framework is None:
+        result = evaluate(given.frame)
+    else:
+        from planner import catalog
+        from planner.rows.frameworks import UNKNOWN
+
+        profile = catalog.load_framework(framework)  # before the long work
+        told = given.frame.get("framework")
+        result = evaluate(given.frame.assign(framework=""), {UNKNOWN: profile})
+        result = result.drop(columns="framework") if told is None else result.assign(framework=told)
     if target is not None:
         added = [name for name, _ in PREDICTIONS] + ["pred_fits", "pred_error"]
         output.write_atomically(target, lambda place: write_rows(place, given, result, added))

@@ -1,9 +1,9 @@
 """Time of communication: latency plus bytes over bandwidth, tier by tier; seconds.
 
 A group of size n is split over the tiers, n = n_0 n_1 ...; its collective runs hierarchically: on tier k, n_k members
-exchange what the tiers below have left, 1 / (n_0 ... n_(k-1)) of the volume. Latencies count log2 n_k rounds, as of
-trees and of recursive halving: what libraries choose when messages are small; and every collective is a kernel on every
-tier that it spans.
+exchange what the tiers below have left, 1 / (n_0 ... n_(k-1)) of the volume. All-reduces and exchanges wait log2 n_k
+rounds, as trees do; reduce-scatters and all-gathers run around a ring of all ranks, as in NCCL, and wait n - 1 hops, which
+is what makes sharding over thousands of ranks slow. Every collective is launched once on every tier that it spans.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ RING_SOURCE = "ring: (n-1)/n of the volume (Thakur, Rabenseifner and Gropp 2005)
 ROUNDS_SOURCE = "recursive doubling and halving (Thakur, Rabenseifner and Gropp 2005)"
 
 
+RING_HOPS_SOURCE = "NCCL src/graph/tuning.cc: rings of n - 1 steps for reduce-scatter and all-gather"
+
+
 def placed(degree: str, tier: int) -> str:
     """The column that holds the part of ``degree`` on ``tier``."""
     return f"{degree}_{tier}"
@@ -38,14 +41,23 @@ def others(column: str) -> Factor:
     return Factor(f"{column}-1", (column,), lambda value: value - 1.0)
 
 
+def distinct_units(column: str, choices: int) -> Factor:
+    """Different units among ``choices`` uniform ones of ``n``, in parts of ``choices``: n (1 - (1 - 1/n)^k) / k."""
+
+    def share(value: Array) -> Array:
+        return value * (1.0 - (1.0 - 1.0 / value) ** choices) / choices
+
+    return Factor(f"distinct {column} of {choices}", (column,), share)
+
+
 def crosses(column: str) -> Factor:
     """1 where the group leaves its own unit on this tier, else 0."""
     return Factor(f"[{column}>1]", (column,), lambda value: (value > 1) * 1.0)
 
 
 def waiting(setting: Setting, degree: str, tier: int) -> Factor:
-    """Seconds that one collective waits on a tier: log2 n latencies of its link, and a kernel's where n > 1."""
-    column, link, launch = placed(degree, tier), setting.links[tier].latency, setting.kernel_latency
+    """Seconds that one collective waits on a tier: log2 n latencies of its link, and its launch where n > 1."""
+    column, link, launch = placed(degree, tier), setting.links[tier].latency, setting.collective_latency(tier)
 
     def seconds(value: Array) -> Array:
         return np.log2(np.maximum(value, 1.0)) * link + (value > 1) * launch
@@ -101,6 +113,21 @@ def latencies(setting: Setting, degree: str, name: str, repeats: float, *events:
     ]
 
 
+def ring_latencies(setting: Setting, degree: str, name: str, repeats: float, *events: Factor) -> list[Expression]:
+    """Latency of ``repeats`` times ``events`` reduce-scatters or all-gathers around a ring of ``degree``'s group.
+
+    Of the n - 1 hops, n_k - 1 cross tier k for each of the units outside it: (n_k - 1) n_(k+1) n_(k+2) ...
+    """
+    terms: list[Expression] = []
+    for tier, link in enumerate(setting.links):
+        column = placed(degree, tier)
+        outside = tuple(power(placed(degree, outer)) for outer in range(tier + 1, len(setting.links)))
+        hops = term(name, SECOND, repeats * link.latency, others(column), *outside, *events, source=RING_HOPS_SOURCE)
+        launch = term(name, SECOND, repeats * setting.collective_latency(tier), crosses(column), *events)
+        terms += [hops, launch]
+    return terms
+
+
 def tensor_parallel(setting: Setting, moe: bool) -> list[Expression]:
     """All-gathers and reduce-scatters around the sharded products of a layer, in one micro-batch, not hidden.
 
@@ -116,7 +143,7 @@ def tensor_parallel(setting: Setting, moe: bool) -> list[Expression]:
     name = "tensor-parallel communication"
     return [
         *ring(setting, "tp", name, volume, exposed * 4 * pairs, power("micro_batch"), power("cp", -1), calls),
-        *latencies(setting, "tp", "tensor-parallel latency", 4 * pairs, calls),
+        *ring_latencies(setting, "tp", "tensor-parallel latency", 4 * pairs, calls),
     ]
 
 
@@ -157,7 +184,8 @@ def expert_parallel(setting: Setting) -> list[Expression]:
 
     A rank sends each of its micro_batch s / (cp tp) tokens to top_k experts; with uniform routing (n_k - 1) / n_k of
     what stays within the tiers above k crosses tier k. Links of different tiers work at once. Forward and backward each
-    dispatch and combine; full recomputation repeats the forward.
+    dispatch and combine; full recomputation repeats the forward. Deduplicated, a token crosses a tier once for every
+    unit there that holds some of its experts (DeepSeek-V3, arXiv 2412.19437, section 3.2.2).
     """
     model, assumptions = setting.model, setting.assumptions
     assert model.moe is not None
@@ -167,17 +195,19 @@ def expert_parallel(setting: Setting) -> list[Expression]:
     calls = choice("recompute", {Recompute.NONE: 2.0, Recompute.SELECTIVE: 2.0, Recompute.FULL: 3.0}, "ep passes")
     per_token = (power("micro_batch"), power("cp", -1), power("tp", -1), calls)
     outermost = len(setting.links) - 1
+    once = assumptions.dispatch == "deduplicated"
     exchanges = []
     for tier, link in enumerate(setting.links):
         above = tuple(power(placed("ep", outer), -1) for outer in range(tier + 1, outermost + 1))
+        if once:
+            above += (distinct_units(placed("ep", tier), model.moe.top_k),)
         exchanges.append(
             term("expert-parallel communication", SECOND, exposed * volume / link.bandwidth,
                  ring_share(placed("ep", tier)), *above, *per_token, source="uniform all-to-all over nested tiers")
         )  # fmt: skip
     if setting.alone:
-        exchanges = [
-            term("expert-parallel communication", SECOND, exposed * volume, least_exchange(setting, "ep"), *per_token)
-        ]
+        least = exposed * volume / (model.moe.top_k if once else 1)
+        exchanges = [term("expert-parallel communication", SECOND, least, least_exchange(setting, "ep"), *per_token)]
     gathers = []
     for tier, link in enumerate(setting.links):
         below = tuple(power(placed("etp", inner)) for inner in range(tier))

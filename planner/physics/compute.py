@@ -14,7 +14,7 @@ import numpy as np
 from planner.algebra.expressions import Array, Expression, Factor, choice, largest, power, term, total
 from planner.algebra.units import SECOND
 from planner.physics import stages
-from planner.physics.setting import Precision, Recompute, Setting
+from planner.physics.setting import OPERAND_BYTES, Precision, Recompute, Setting
 
 if TYPE_CHECKING:
     from planner.schema.model import Model
@@ -131,7 +131,7 @@ def product_time(
     tiles = np.ceil(rows / tile_rows) * np.ceil(columns / tile_columns)
     waves = np.ceil(tiles / cores)
     work = 2.0 * waves * cores * (tile_rows * tile_columns) * depth / setting.matmul_rate(precision)
-    element = 1.0 if precision is Precision.FP8 else BF16
+    element = OPERAND_BYTES[precision]
     traffic = ((rows + columns) * depth * element + rows * columns * result) / setting.memory_rate
     return np.maximum(work, traffic) + setting.kernel_latency
 
@@ -141,10 +141,10 @@ def attention_core(setting: Setting) -> Expression:
 
     Fused attention recomputes the scores backward by itself (FlashAttention-2, arXiv 2307.08691, section 3.1).
     """
-    model, efficiency = setting.model, setting.hardware.efficiency
+    model = setting.model
     forward = attention_flop(setting)
-    rate = setting.peak(setting.sixteen_bit)
-    seconds_forward = forward / (rate * efficiency.attention_forward)
+    rate_forward, rate_backward = setting.attention_rates
+    seconds_forward = forward / rate_forward
     if setting.assumptions.attention == "unfused":
         # two products forward and four backward, and scores and probabilities through memory, 16-bit
         traffic = 2 * BF16 * 4 * model.heads * setting.sequence**2 / setting.memory_rate
@@ -152,7 +152,7 @@ def attention_core(setting: Setting) -> Expression:
         seconds_backward = 2 * seconds_forward
         again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 1.0}
     else:
-        seconds_backward = 2.5 * forward / (rate * efficiency.attention_backward)
+        seconds_backward = 2.5 * forward / rate_backward
         again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 0.0, Recompute.FULL: 1.0}
     both = seconds_forward + seconds_backward
     table: dict[int, float] = {kind: 1 + n * seconds_forward / both for kind, n in again.items()}
@@ -197,7 +197,7 @@ def elementwise(setting: Setting, moe: bool) -> list[Expression]:
     by_tensor = _recomputed((inputs + 1) * width, rotary, (2 * inputs + 1) * width + rotary)
     kind = "mixture" if moe else "dense"
     cheap, rest, backward = kernels(model, moe, fused=setting.assumptions.attention == "fused")
-    seconds = BF16 * setting.sequence / setting.memory_rate
+    seconds = setting.assumptions.elementwise * BF16 * setting.sequence / setting.memory_rate
     shared = (power("micro_batch"), power("cp", -1))
     return [
         term("norms and residuals", SECOND, model.d_model * seconds, *shared, SEQUENCE_SHARD,
@@ -254,7 +254,7 @@ def experts(setting: Setting) -> list[Expression]:
     half_tile = setting.hardware.efficiency.matmul_tile[0] / 2
     terms: list[Expression] = []
     for precision in setting.precisions:
-        element = 1.0 if precision is Precision.FP8 else BF16
+        element = OPERAND_BYTES[precision]
         seconds = 3 * 2.0 * elements / setting.matmul_rate(precision)  # of one routed token, three passes
         weights = (2 * element + 2 * assumptions.gradient_bytes) * elements / setting.memory_rate
         token = 3 * element * matrices * (d + moe.d_expert) / setting.memory_rate
@@ -268,7 +268,7 @@ def experts(setting: Setting) -> list[Expression]:
             term("expert tokens", SECOND, routed * token, *per_token, PASSES, *selector),
         ]
         terms.append(largest("expert products", [total("expert products", work), total("expert traffic", traffic)]))
-    permuted = 3 * BF16 * routed * (4 * d + matrices * moe.d_expert) / setting.memory_rate
+    permuted = 3 * assumptions.elementwise * BF16 * routed * (4 * d + matrices * moe.d_expert) / setting.memory_rate
     # forward: router product, top-k, sort, permutation, products in and out, activation, un-permutation; backward: un-
     # permutation, two products for each, activation, permutation, softmax, two router products
     launches = _recomputed(1, 7, 10)
@@ -278,6 +278,24 @@ def experts(setting: Setting) -> list[Expression]:
         term("expert launches", SECOND, setting.kernel_latency, choice("recompute", launches, "expert kernels")),
     ]
     return terms
+
+
+def host(setting: Setting, moe: bool) -> Expression:
+    """What the host takes to issue one layer's kernels, forward, backward and again forward.
+
+    Kernels run behind it: a layer lasts as long as the slower of host and accelerator (a launch-bound layer).
+    """
+    assumptions = setting.assumptions
+    forward = 1e-3 * (assumptions.host_moe_ms if moe else assumptions.host_ms)
+    passes = choice("recompute", {Recompute.NONE: 2.0, Recompute.SELECTIVE: 2.0, Recompute.FULL: 3.0}, "host passes")
+    further = assumptions.host_pipelined
+    if not further:
+        return term("host", SECOND, forward, passes)
+
+    def slowed(tp: Array, pp: Array) -> Array:
+        return 1.0 + further * np.log2(tp) * (pp > 1)
+
+    return term("host", SECOND, forward, passes, Factor(f"host slowed by {further:g}", ("tp", "pp"), slowed))
 
 
 def head(setting: Setting) -> Expression:

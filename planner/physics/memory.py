@@ -66,7 +66,7 @@ def layers_factor(setting: Setting, pick: Pick, moe: bool) -> Factor:
     model = setting.model
 
     def count(pp: int, vp: int) -> float:
-        stage = pick(model, pp, vp)
+        stage = pick(model, pp, vp, setting.weighed)
         return float(stage.moe if moe else stage.dense)
 
     return stages.stage_factor(model, f"{'mixture' if moe else 'dense'} layers of the {pick.__name__} stage", count)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from planner.schema.cluster import Cluster
+    from planner.schema.framework import Assumptions
     from planner.schema.hardware import Hardware
     from planner.schema.model import Model
-    from planner.schema.problem import Assumptions, Limits
+    from planner.schema.problem import Limits
 
 GIB = 1024.0**3
 
@@ -38,13 +39,17 @@ class Precision(IntEnum):
     BF16 = 0
     FP16 = 1
     FP8 = 2
+    FP4 = 3
 
 
 #: The spelling of each choice in instances and results.
 SCHEDULES = {"gpipe": Schedule.GPIPE, "1f1b": Schedule.ONE_F_ONE_B, "interleaved": Schedule.INTERLEAVED,
              "zero-bubble": Schedule.ZERO_BUBBLE}  # fmt: skip
 RECOMPUTES = {"none": Recompute.NONE, "selective": Recompute.SELECTIVE, "full": Recompute.FULL}
-PRECISIONS = {"bf16": Precision.BF16, "fp16": Precision.FP16, "fp8": Precision.FP8}
+PRECISIONS = {"bf16": Precision.BF16, "fp16": Precision.FP16, "fp8": Precision.FP8, "fp4": Precision.FP4}
+
+#: Bytes of an element that a matrix product reads.
+OPERAND_BYTES = {Precision.BF16: 2.0, Precision.FP16: 2.0, Precision.FP8: 1.0, Precision.FP4: 0.5}
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class Setting:
         return range(len(self.links))
 
     @property
+    def weighed(self) -> bool:
+        """Whether layers are dealt out to stages by cost."""
+        return self.assumptions.stages == "weighed"
+
+    @property
     def memory_rate(self) -> float:
         """Achieved memory bandwidth, B/s."""
         return self.hardware.memory_gb_per_s * 1e9 * self.hardware.efficiency.memory
@@ -85,18 +95,31 @@ class Setting:
         """Seconds that one kernel costs beyond its work."""
         return self.hardware.efficiency.kernel_latency_us * 1e-6
 
+    def collective_latency(self, tier: int) -> float:
+        """Seconds that one collective costs on a tier beyond its messages: launch, and waiting for the last rank."""
+        return 1e-6 * (self.assumptions.network_us if tier else self.assumptions.collective_us)
+
     def peak(self, precision: Precision) -> float:
-        """Dense peak rate, FLOP/s; 16-bit formats stand in for each other, and 16-bit for a missing fp8."""
+        """Dense peak rate, FLOP/s; 16-bit formats stand in for each other, and the next wider for a missing narrow one."""
         peak = self.hardware.peak_tflop_per_s
-        sixteen = (peak.fp16 or peak.bf16) if precision is Precision.FP16 else (peak.bf16 or peak.fp16)
-        rate = peak.fp8 if precision is Precision.FP8 and peak.fp8 else sixteen
+        rate = (peak.fp16 or peak.bf16) if precision is Precision.FP16 else (peak.bf16 or peak.fp16)
+        if precision >= Precision.FP8:
+            rate = (peak.fp4 if precision is Precision.FP4 else None) or peak.fp8 or rate
         return (rate or peak.fp32 or 0.0) * 1e12
 
     def matmul_rate(self, precision: Precision) -> float:
-        """Rate of a large, well-shaped matrix product, FLOP/s."""
+        """Rate of a large, well-shaped matrix product inside a step, FLOP/s; 4-bit ones as efficient as 8-bit ones."""
         efficiency = self.hardware.efficiency
-        eight_bit = precision is Precision.FP8 and self.hardware.peak_tflop_per_s.fp8 is not None
-        return self.peak(precision) * (efficiency.matmul_8bit if eight_bit else efficiency.matmul_16bit)
+        narrow = precision >= Precision.FP8 and self.hardware.peak_tflop_per_s.fp8 is not None
+        achieved = efficiency.matmul_8bit if narrow else efficiency.matmul_16bit
+        return self.peak(precision) * achieved * self.assumptions.matmul_rate
+
+    @property
+    def attention_rates(self) -> tuple[float, float]:
+        """Rates of fused attention forward and backward, FLOP/s."""
+        efficiency = self.hardware.efficiency
+        rate = self.peak(self.sixteen_bit) * self.assumptions.attention_rate
+        return rate * efficiency.attention_forward, rate * efficiency.attention_backward
 
     @property
     def sixteen_bit(self) -> Precision:

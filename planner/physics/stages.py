@@ -2,7 +2,8 @@
 
 The layers are cut into ``pp * vp`` consecutive chunks, chunk ``i`` on stage ``i mod pp``. Where the layers do not
 divide, the stages in the middle take one more, since the first also embeds and the last also has the output layer (as
-Llama 3.1 405B was trained: 126 layers on 16 stages, 7 on the first and the last, 8 elsewhere).
+Llama 3.1 405B was trained: 126 layers on 16 stages, 7 on the first and the last, 8 elsewhere). Where a framework weighs
+costs, the last chunk has fewer layers by what the output layer costs.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Stage:
 
 
 @lru_cache(maxsize=65536)
-def stages(model: Model, pp: int, vp: int) -> tuple[Stage, ...]:
-    """The content of each of the ``pp`` stages with ``vp`` chunks each."""
-    counts = _chunk_sizes(model.layers, pp, vp)
+def stages(model: Model, pp: int, vp: int, weighed: bool = False) -> tuple[Stage, ...]:
+    """The content of each of the ``pp`` stages with ``vp`` chunks each; ``weighed``: dealt out by cost."""
+    counts = _weighed_sizes(model, pp, vp) if weighed and pp > 1 else _chunk_sizes(model.layers, pp, vp)
     moe = _is_moe(model)
     dense_count, moe_count = [0] * pp, [0] * pp
     layer = 0
@@ -59,31 +60,32 @@ def stages(model: Model, pp: int, vp: int) -> tuple[Stage, ...]:
     )
 
 
-def busiest(model: Model, pp: int, vp: int) -> Stage:
+def busiest(model: Model, pp: int, vp: int, weighed: bool = False) -> Stage:
     """The stage with the most layers by their active parameters, embedding and output layer apart."""
-    return max(stages(model, pp, vp), key=lambda stage: stage.dense * _dense_work(model) + stage.moe * _moe_work(model))
+    dense, moe = _dense_work(model), _moe_work(model)
+    return max(stages(model, pp, vp, weighed), key=lambda stage: stage.dense * dense + stage.moe * moe)
 
 
-def first(model: Model, pp: int, vp: int) -> Stage:
+def first(model: Model, pp: int, vp: int, weighed: bool = False) -> Stage:
     """The first stage."""
-    return stages(model, pp, vp)[0]
+    return stages(model, pp, vp, weighed)[0]
 
 
-def second(model: Model, pp: int, vp: int) -> Stage:
+def second(model: Model, pp: int, vp: int, weighed: bool = False) -> Stage:
     """The second stage, or the first where there is one only."""
-    return stages(model, pp, vp)[min(1, pp - 1)]
+    return stages(model, pp, vp, weighed)[min(1, pp - 1)]
 
 
-def last(model: Model, pp: int, vp: int) -> Stage:
+def last(model: Model, pp: int, vp: int, weighed: bool = False) -> Stage:
     """The last stage."""
-    return stages(model, pp, vp)[-1]
+    return stages(model, pp, vp, weighed)[-1]
 
 
-def numbered(stage: int) -> Callable[[Model, int, int], Stage]:
+def numbered(stage: int) -> Callable[..., Stage]:
     """A pick of the stage with this number (from 0), or of the last one where there are not so many."""
 
-    def pick(model: Model, pp: int, vp: int) -> Stage:
-        return stages(model, pp, vp)[min(stage, pp - 1)]
+    def pick(model: Model, pp: int, vp: int, weighed: bool = False) -> Stage:
+        return stages(model, pp, vp, weighed)[min(stage, pp - 1)]
 
     pick.__name__ = f"number {stage}"  # it goes into the labels that tell the factors of different stages apart
     return pick
@@ -203,6 +205,16 @@ def _chunk_sizes(layers: int, pp: int, vp: int) -> list[int]:
     for place in order[:extra]:
         sizes[place] += 1
     return sizes
+
+
+def _weighed_sizes(model: Model, pp: int, vp: int) -> list[int]:
+    """Chunks of equal cost, as far as whole layers allow: the last one also holds the output layer."""
+    work = _moe_work(model) if model.moe is not None else _dense_work(model)
+    head = model.vocab * model.d_model / work
+    chunks = pp * vp
+    final = max(0, math.floor((model.layers + head) / chunks - head))
+    base, extra = divmod(model.layers - final, chunks - 1)
+    return [base + (chunk < extra) for chunk in range(chunks - 1)] + [final]
 
 
 @lru_cache(maxsize=1024)

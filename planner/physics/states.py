@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from planner.physics import collectives, stages
 from planner.physics.collectives import placed
 from planner.physics.compute import BF16
 from planner.physics.setting import Setting
+
+if TYPE_CHECKING:
+    from planner.schema.model import Model
 
 WEIGHT_BYTES = BF16
 NEVER = 4  # beyond the ZeRO stages
@@ -33,7 +37,7 @@ def dense_factor(setting: Setting, pick: Pick) -> Factor:
     model = setting.model
 
     def count(pp: int, vp: int) -> float:
-        return stages.dense_parameters(model, pick(model, pp, vp), pp)
+        return stages.dense_parameters(model, pick(model, pp, vp, setting.weighed), pp)
 
     return stages.stage_factor(model, f"dense parameters of the {pick.__name__} stage", count)
 
@@ -43,16 +47,16 @@ def expert_factor(setting: Setting, pick: Pick) -> Factor:
     model = setting.model
 
     def count(pp: int, vp: int) -> float:
-        return stages.expert_parameters(model, pick(model, pp, vp))
+        return stages.expert_parameters(model, pick(model, pp, vp, setting.weighed))
 
     return stages.stage_factor(model, f"expert parameters of the {pick.__name__} stage", count)
 
 
-def heaviest(model: object, pp: int, vp: int) -> stages.Stage:
+def heaviest(model: Model, pp: int, vp: int, weighed: bool = False) -> stages.Stage:
     """The stage with the most elements to reduce and update."""
     return max(
-        stages.stages(model, pp, vp),
-        key=lambda stage: stages.dense_parameters(model, stage, pp) + stages.expert_parameters(model, stage),  # type: ignore[arg-type]
+        stages.stages(model, pp, vp, weighed),
+        key=lambda stage: stages.dense_parameters(model, stage, pp) + stages.expert_parameters(model, stage),
     )
 
 
@@ -97,7 +101,7 @@ def _two_layers_of(setting: Setting, pick: Pick) -> Factor:
     return stages.stage_factor(
         setting.model,
         f"two layers of the {pick.__name__} stage",
-        lambda pp, vp: min(1.0, 2.0 / max(1, pick(setting.model, pp, vp).layers)),
+        lambda pp, vp: min(1.0, 2.0 / max(1, pick(setting.model, pp, vp, setting.weighed).layers)),
     )
 
 
@@ -107,16 +111,17 @@ def reduction(setting: Setting) -> Expression:
     ZeRO 0: all-reduce of the gradients; 1: reduce-scatter of gradients, all-gather of weights; 2: the gradients are
     reduce-scattered after every micro-batch; 3: and the weights gathered for its forward and backward pass; once a step
     where the assumptions reshard only then. With several replicas of all shards (HSDP) the shards are then all-reduced
-    between them. Tensors travel in buckets, one for each layer of the stage (FSDP's unit; Megatron-LM's buckets of 40 M
-    elements are of that order), and each bucket pays the latency of its collectives: an all-reduce counts as two.
+    between them. Tensors travel in buckets, of which the assumptions count so many to a layer of the stage (one is FSDP's
+    unit, and Megatron-LM's buckets of 40 M elements are of that order), and each bucket pays the latency of its
+    collectives: rings to shard and gather, two rounds of a tree to all-reduce.
     """
     gradient = float(setting.assumptions.gradient_bytes)
     weights = WEIGHT_BYTES
     once, often = {0: 2 * gradient, 1: gradient + weights, 2: weights}, {2: gradient, 3: gradient + 2 * weights}
-    calls_once, calls_often = {0: 2.0, 1: 2.0, 2: 1.0}, {2: 1.0, 3: 3.0}
+    calls_once, calls_often = {1: 2.0, 2: 1.0}, {2: 1.0, 3: 3.0}
     if setting.assumptions.reshard == "step":
         once, often = dict.fromkeys((1, 2, 3), gradient + weights) | {0: 2 * gradient}, {}
-        calls_once, calls_often = dict.fromkeys(range(4), 2.0), {}
+        calls_once, calls_often = dict.fromkeys((1, 2, 3), 2.0), {}
     name, waiting = "data-parallel communication", "data-parallel latency"
     terms: list[Expression] = []
     volume = _by_step(once, often, "bytes reduced")
@@ -127,13 +132,15 @@ def reduction(setting: Setting) -> Expression:
         terms.append(product(product(shards, volume), held))
         terms.append(product(across, term("", ONE, 1.0, *local, power(degree, -1))))
     buckets = stages.stage_factor(
-        setting.model, "buckets", lambda pp, vp: float(max(1, heaviest(setting.model, pp, vp).layers))
+        setting.model, "buckets", lambda pp, vp: float(max(1, heaviest(setting.model, pp, vp, setting.weighed).layers))
     )
     calls = _by_step(calls_once, calls_often, "collectives")
-    within = collectives.latencies(setting, "shard", waiting, 1.0)
+    rings = product(total(waiting, collectives.ring_latencies(setting, "shard", waiting, 1.0)), calls)
+    whole = choice("zero", {0: 1.0}, "[zero=0]")
+    trees = collectives.latencies(setting, "shard", waiting, 2.0, whole)
     between = collectives.latencies(setting, "replica", waiting, 2.0)
-    waits = [product(total(waiting, within), calls), *between]
-    terms.append(product(total(waiting, waits), buckets))
+    waits = product(total(waiting, [rings, *trees, *between]), buckets)
+    terms.append(product(waits, setting.assumptions.reductions_per_layer))
     return total(name, terms)
 
 

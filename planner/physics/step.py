@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from planner.algebra.expressions import Array, Expression, Factor, Sum, largest, product, substitute, term, total
-from planner.algebra.units import ONE
+from planner.algebra.units import ONE, SECOND
 from planner.physics import collectives, compute, stages, states
 from planner.physics.memory import layers_factor, moe_count
 from planner.physics.setting import Setting
@@ -22,7 +22,7 @@ def step_time(setting: Setting) -> Expression:
     """``grad_accum`` micro-batches on the slowest stage, the bubble, and what of the gradient reduction is not hidden.
 
     At most the assumed fraction f of the reduction C is hidden, and no more of it than one backward pass lasts:
-    T = update + tied embedding + bubble + max over stages of max(m t + (1 - f) C, (m - 2/3) t + C).
+    T = outside + update + tied embedding + bubble + max over stages of max(m t + (1 - f) C, (m - 2/3) t + C).
     """
     stage_times = [
         stage_time(setting, stages.busiest, embeds=False, heads=False),
@@ -40,7 +40,9 @@ def step_time(setting: Setting) -> Expression:
         for micro_batches, share in ((all_of_it, exposed), (before_last, term("", ONE, 1.0)))
         for stage in stage_times
     ]
-    return total("step time", [largest("", alternatives), states.update(setting), *states.tied_embedding(setting)])
+    outside = term("outside the model", SECOND, 1e-3 * setting.assumptions.step_ms)
+    around = [states.update(setting), *states.tied_embedding(setting), outside]
+    return total("step time", [largest("", alternatives), *around])
 
 
 def floor(setting: Setting) -> Expression:
@@ -90,7 +92,7 @@ def layers_time(setting: Setting, pick: Pick) -> Expression:
 
 @lru_cache(maxsize=256)  # one object for all stages: it is priced once, and its maxima are the same
 def layer_time(setting: Setting, moe: bool) -> Expression:
-    """One layer's compute and communication for one micro-batch."""
+    """One layer's compute and communication for one micro-batch, or the host's time to issue it."""
     work = compute.layer(setting, moe)
     assert isinstance(work, Sum)
     terms: list[Expression] = [
@@ -99,7 +101,7 @@ def layer_time(setting: Setting, moe: bool) -> Expression:
     terms += collectives.tensor_parallel(setting, moe)
     if moe:
         terms += collectives.expert_parallel(setting)
-    return total("layer", terms)
+    return largest("layer", [total("layer", terms), compute.host(setting, moe)])
 
 
 def _bubble_factor() -> Factor:

@@ -10,10 +10,10 @@ import numpy as np
 
 from planner.algebra.expressions import Array
 from planner.physics.setting import Precision, Recompute
+from planner.rows.frameworks import UNKNOWN, profile, read_framework
 from planner.rows.table import EMPTY, Codes, Table
 
 Attention = Literal["fused", "unfused"]
-Loss = Literal["fused", "unfused"]
 
 #: Data-parallel ranks that hold all shards together: all of them, or those in one node.
 EVERY, NODE = np.inf, 0.0
@@ -40,8 +40,8 @@ class Plans:
     group: Array  # ranks that hold all shards together, or `EVERY`, or `NODE`
     recompute: Array
     precision: Array
-    attention: tuple[Codes, list[Attention]]
-    loss: tuple[Codes, list[Loss]]
+    attention: tuple[Codes, list[Attention | None]]  # None: as the framework does
+    framework: tuple[Codes, list[str]]  # names of profiles
 
 
 def read_plans(table: Table) -> Plans:
@@ -76,8 +76,8 @@ def read_plans(table: Table) -> Plans:
         group=group,
         recompute=np.array(recompute[1], dtype=float)[recompute[0]],
         precision=np.array(precision[1], dtype=float)[precision[0]],
-        attention=table.parsed("attn_impl", read_attention, "fused"),
-        loss=table.parsed("framework", default_loss, "fused"),
+        attention=table.parsed("attn_impl", read_attention, None),
+        framework=table.parsed("framework", read_framework, UNKNOWN),
     )  # fmt: skip
 
 
@@ -136,9 +136,9 @@ def _batches(table: Table, dp: Array) -> tuple[Array, Array, Array]:
 
 def _sharding(table: Table) -> tuple[Array, Array]:
     """ZeRO stage and the size of the groups that hold all shards."""
-    framework, defaults = table.parsed("framework", default_zero, 0)
+    framework, names = table.parsed("framework", read_framework, UNKNOWN)
     codes, values = table.parsed("zero_stage", read_zero, None)
-    usual = np.array(defaults, dtype=float)[framework]
+    usual = np.array([profile(name).zero for name in names], dtype=float)[framework]
     stage = np.array([np.nan if value is None else value[0] for value in values])[codes]
     group = np.array([EVERY if value is None else value[1] for value in values])[codes]
     return np.where(np.isnan(stage), usual, stage), group
@@ -158,20 +158,6 @@ def read_switch(text: str) -> bool | None:
     if word in ("false", "no", "off", "0", "0.0"):
         return False
     raise ValueError("must be True or False")
-
-
-def default_zero(framework: str) -> int:
-    """The ZeRO stage that a framework uses where nothing is said: Megatron's distributed optimizer, FSDP, or none."""
-    name = framework.lower()
-    if any(word in name for word in ("fsdp", "torchtitan", "foundry", "zero-3")):
-        return 3
-    return 1 if any(word in name for word in ("megatron", "nemo", "deepspeed", "zero")) else 0
-
-
-def default_loss(framework: str) -> Loss:
-    """How a framework computes the loss: with plain PyTorch operations in 32 bits, or as Megatron-LM does, in place."""
-    name = framework.lower()
-    return "unfused" if any(word in name for word in ("nanotron", "torchtitan", "foundry", "pytorch")) else "fused"
 
 
 def read_zero(text: str) -> tuple[int, float] | None:
@@ -210,9 +196,11 @@ def read_recompute(text: str) -> Recompute:
 
 
 def read_precision(text: str) -> Precision:
-    """The type of the linear layers' products. fp4 recipes are priced as fp8, which is a lower bound of their speed."""
+    """The type of the linear layers' products."""
     word = text.lower().replace("_", "").replace("-", "")
-    if "fp8" in word or "fp4" in word or "float8" in word:
+    if "fp4" in word:
+        return Precision.FP4
+    if "fp8" in word or "float8" in word:
         return Precision.FP8
     if word in EMPTY or "bf16" in word or "bfloat16" in word:
         return Precision.BF16
@@ -221,6 +209,9 @@ def read_precision(text: str) -> Precision:
     raise ValueError("must be bf16, fp16, fp8, mxfp8 or nvfp4")
 
 
-def read_attention(text: str) -> Attention:
-    """``unfused ...`` writes the scores to memory; anything else, and an empty cell, is a fused kernel."""
-    return "unfused" if text.lower().startswith(("unfused", "eager", "naive", "math")) else "fused"
+def read_attention(text: str) -> Attention | None:
+    """``unfused ...`` writes the scores to memory; anything else is a fused kernel; an empty cell says nothing."""
+    word = text.lower()
+    if word in EMPTY:
+        return None
+    return "unfused" if word.startswith(("unfused", "eager", "naive", "math")) else "fused"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from planner.schema.base import Strict
+from planner.schema.framework import Assumptions
 from planner.schema.hardware import Fraction, NonNegative, Positive
 from planner.schema.model import Count, Number
 
@@ -35,7 +36,7 @@ Selection = Annotated[int, Field(ge=0)] | Annotated[list[Annotated[int, Field(ge
 Switch = bool | Annotated[list[bool], Field(min_length=1)]
 
 Recompute = Literal["none", "selective", "full"]
-Precision = Literal["bf16", "fp16", "fp8"]
+Precision = Literal["bf16", "fp16", "fp8", "fp4"]
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
 
 
@@ -80,26 +81,6 @@ class Training(Strict):
     tokens: Positive | None = None  # of the whole run, for the time to train
 
 
-class Assumptions(Strict):
-    """What the training framework does. Fractions are of the communication that compute hides."""
-
-    attention: Literal["fused", "unfused"] = "fused"
-    loss: Literal["fused", "unfused"] = "fused"  # unfused: plain tensor operations, log-probabilities in 32 bits
-    #: At ZeRO 2 and 3 under several micro-batches: reduce and gather for each, or hold whole until the step ends.
-    reshard: Literal["micro-batch", "step"] = "micro-batch"
-    folding: bool = True  # experts may use tensor ranks (parallel folding); false: ep divides dp x cp and etp = tp
-    tp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
-    ep_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
-    pp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.5
-    dp_overlap: Annotated[float, Field(ge=0, le=1)] = 0.8
-    expert_imbalance: Annotated[float, Field(ge=1)] = 1.0  # load of the busiest expert rank over the mean
-    gradient_bytes: Literal[2, 4] = 4  # held and reduced per parameter
-    optimizer_bytes: Positive = 12.0  # per parameter: fp32 master copy and two Adam moments
-    dispatch_bytes: Positive = 2.0  # per element sent to an expert
-    combine_bytes: Positive = 2.0  # per element sent back
-    fragmentation: Annotated[float, Field(ge=0, lt=1)] = 0.04  # of device memory that the allocator cannot use
-
-
 class Limits(Strict):
     """Bounds beyond the cluster's own."""
 
@@ -119,7 +100,8 @@ class Problem(Strict):
     training: Training
     decisions: Decisions = Decisions()
     placement: Placement = Placement()
-    assumptions: Assumptions = Assumptions()
+    framework: Name = "megatron-core"  # a profile in instances/frameworks or a path
+    assumptions: Assumptions = Assumptions()  # beyond, or instead of, what the framework does
     limits: Limits = Limits()
 
 

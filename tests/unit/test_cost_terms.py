@@ -8,10 +8,11 @@ import pytest
 from planner import catalog
 from planner.algebra.breakdown import explain
 from planner.algebra.evaluation import evaluate as value_of
-from planner.physics import compute, memory, stages, states, step
+from planner.algebra.expressions import total
+from planner.physics import collectives, compute, memory, stages, states, step
 from planner.physics.placement import place
 from planner.physics.setting import GIB, Link, Precision, Recompute, Schedule, Setting
-from planner.schema.problem import Assumptions
+from planner.schema.framework import Assumptions
 from planner.stagewise import stage_memory
 
 DEGREES = ("tp", "cp", "pp", "shard", "replica", "ep", "etp")
@@ -153,14 +154,23 @@ def test_context_parallelism_is_not_free_of_latency():
 def test_every_tensor_collective_is_a_launch():
     given = setting()
     found = parts(step.layer_time(given, False), tp=8)["tensor-parallel latency"]
-    assert found == pytest.approx(8 * (3 * 3e-6 + given.kernel_latency))
+    assert found == pytest.approx(8 * (7 * 3e-6 + given.collective_latency(0)))  # around a ring of 8
 
 
 @pytest.mark.parametrize(("zero", "calls"), [(0, 2), (1, 2), (2, 1 + 4), (3, 3 * 4)])
 def test_collectives_of_data_ranks_are_bucketed_by_layer(zero, calls):
     given = setting()
     found = parts(states.reduction(given), shard=8, zero=zero, grad_accum=4)["data-parallel latency"]
-    assert found == pytest.approx(96 * calls * (3 * 3e-6 + given.kernel_latency))
+    hops = 3 if zero == 0 else 7  # rounds of a tree to all-reduce, hops of a ring to shard
+    assert found == pytest.approx(96 * calls * (hops * 3e-6 + given.collective_latency(0)))
+
+
+def test_a_ring_crosses_the_outer_tier_once_for_each_node():
+    # 32 ranks on 4 nodes of 8: 31 hops, of which 3 are between nodes; both tiers are launched on
+    given = setting()
+    seconds = price(total("", collectives.ring_latencies(given, "shard", "", 1.0)), shard=32)
+    launches = given.collective_latency(0) + given.collective_latency(1)
+    assert seconds == pytest.approx(28 * 3e-6 + 3 * 10e-6 + launches)
 
 
 def test_a_tied_embedding_is_reduced_between_the_first_and_the_last_stage():

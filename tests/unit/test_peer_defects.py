@@ -11,7 +11,7 @@ from planner.evaluation import evaluate
 from planner.physics import memory, stages, states, step
 from planner.physics.placement import place
 from planner.physics.setting import GIB, Link, Precision, Recompute, Schedule, Setting
-from planner.schema.problem import Assumptions
+from planner.schema.framework import Assumptions
 
 DEGREES = ("tp", "cp", "pp", "shard", "replica", "ep", "etp")
 

@@ -5,7 +5,8 @@ import pytest
 
 from planner import catalog
 from planner.physics.setting import Recompute
-from planner.rows.plans import EVERY, NODE, default_zero, read_attention, read_precision, read_recompute, read_zero
+from planner.rows.frameworks import profile, read_framework
+from planner.rows.plans import EVERY, NODE, read_attention, read_precision, read_recompute, read_zero
 from planner.rows.systems import inner_link, read_accelerator, read_fabric
 
 
@@ -25,22 +26,34 @@ def test_zero_texts(text, expected):
 
 
 def test_zero_of_a_framework():
-    assert [default_zero(name) for name in ("Megatron-LM", "NeMo", "torchtitan (FSDP2)", "my own", "")] == [
-        1,
-        1,
-        3,
-        0,
-        0,
-    ]
+    names = ("Megatron-LM", "NeMo", "torchtitan (FSDP2)", "my own", "")
+    assert [profile(read_framework(name)).zero for name in names] == [1, 1, 3, 0, 0]
+
+
+def test_frameworks_of_texts():
+    expected = {
+        "Megatron-Bridge/NeMo 26.02.01": "megatron-bridge", "Megatron-Bridge/NeMo 26.06": "megatron-bridge-26.06",
+        "NeMo/Megatron-Core 24.07": "nemo-24", "Megatron-LM PTD-P": "megatron-lm-2021", "Megatron-LM CI": "megatron-core",
+        "Megatron-LM + DeepSpeed ZeRO-3": "deepspeed-zero3", "Megatron-DeepSpeed": "megatron-deepspeed",
+        "llm-foundry/Composer FSDP (PyTorch)": "llm-foundry", "nanotron v0.5": "nanotron", "": "generic",
+        "torchtitan": "torchtitan", "something new": "generic",
+    }  # fmt: skip
+    assert {text: read_framework(text) for text in expected} == expected
 
 
 def test_recompute_precision_and_attention_texts():
     assert read_recompute("selective (core_attn, layernorm)") is Recompute.SELECTIVE
     assert [read_recompute(text) for text in ("", "none", "full")] == [Recompute.NONE, Recompute.NONE, Recompute.FULL]
     names = ("bf16", "amp_bf16", "bfloat16", "fp16", "float16", "fp8", "mxfp8", "nvfp4", "float8", "")
-    assert [read_precision(name).name for name in names] == ["BF16"] * 3 + ["FP16"] * 2 + ["FP8"] * 4 + ["BF16"]
+    assert [read_precision(name).name for name in names] == ["BF16"] * 3 + ["FP16"] * 2 + [
+        "FP8",
+        "FP8",
+        "FP4",
+        "FP8",
+        "BF16",
+    ]
     texts = ("unfused (fused softmax)", "flash", "", "TE fused")
-    assert [read_attention(text) for text in texts] == ["unfused", "fused", "fused", "fused"]
+    assert [read_attention(text) for text in texts] == ["unfused", "fused", None, "fused"]
 
 
 @pytest.mark.parametrize(
