@@ -7,17 +7,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from planner import catalog
 from planner.algebra.expressions import Expression, power, product
 from planner.errors import InputError
 from planner.physics import memory, step
 from planner.physics.decisions import build_space, chosen_precisions
 from planner.physics.setting import PRECISIONS, Setting, links_of, usable_memory
-from planner.schema.base import read_toml, validate
+from planner.schema.base import Strict, read_toml, validate
 from planner.schema.overrides import apply_override
 from planner.schema.problem import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planner.algebra.space import Space
     from planner.schema.cluster import Cluster
     from planner.schema.hardware import Hardware
@@ -59,6 +63,11 @@ class Instance:
         bound = step.floor(self.setting)
         return product(bound, power("global_batch", -1)) if "global_batch" in self.space.owner else bound
 
+    def to_json(self) -> dict[str, Any]:
+        """The records that the instance is made of, as JSON; `revive` makes it again."""
+        records = {"problem": self.problem, "model": self.model, "hardware": self.hardware, "cluster": self.cluster}
+        return {name: record.model_dump(mode="json", by_alias=True) for name, record in records.items()}
+
     @property
     def model_flop(self) -> float:
         """FLOP that one sequence needs without recomputation."""
@@ -77,6 +86,26 @@ def load(reference: str, overrides: list[str] | None = None) -> Instance:
     for override in overrides or []:
         apply_override(document, override, Problem)
     return resolve(validate(Problem, document, str(path)), str(path), path.parent)
+
+
+def revive(document: Mapping[str, Any], origin: str) -> Instance:
+    """The instance of the records in ``document``, which `Instance.to_json` gave. Raises `InputError`."""
+    from planner.schema.cluster import Cluster
+    from planner.schema.hardware import Hardware
+    from planner.schema.model import Model
+
+    kinds: dict[str, type[Strict]] = {"problem": Problem, "model": Model, "hardware": Hardware, "cluster": Cluster}
+    lacking = [f"{origin}: inputs.{name}: is missing" for name in kinds if name not in document]
+    if lacking:
+        raise InputError(lacking)
+    found: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        try:
+            found[name] = kind.model_validate(document[name], strict=False)
+        except ValidationError as error:
+            raise InputError(f"{origin}: inputs.{name}: is no {name} as planner solve writes it ({error.error_count()} "
+                             "problems)") from None  # fmt: skip
+    return assemble(found["problem"], found["model"], found["hardware"], found["cluster"], origin)
 
 
 def resolve(problem: Problem, origin: str = "problem", folder: Path | None = None) -> Instance:

@@ -67,6 +67,7 @@ class Plan:
     stopped: str
     seed: int | None
     solver: Json
+    inputs: Json  # the problem and all that it refers to, as they were read, and the value of every axis
     versions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -119,6 +120,7 @@ class Plan:
             stopped=outcome.stopped,
             seed=seed,
             solver=_plain(outcome.statistics),
+            inputs=instance.to_json() | {"columns": {name: int(value) for name, value in columns.items()}},
             versions=versions(),
         )
 

@@ -124,18 +124,11 @@ def _resolve_run(document: Json, origin: str, folder: Path) -> Json:
 
 
 def _solve_run(document: Json, options: Json, start: Mapping[str, int] | None) -> tuple[Json, Mapping[str, int] | None]:
-    from planner.instance import assemble
+    from planner.instance import revive
     from planner.result import Plan, no_plan
-    from planner.schema.cluster import Cluster
-    from planner.schema.hardware import Hardware
-    from planner.schema.model import Model
     from planner.solving import optimise
 
-    problem = Problem.model_validate(document["problem"], strict=False)
-    model = Model.model_validate(document["model"], strict=False)
-    hardware = Hardware.model_validate(document["hardware"], strict=False)
-    cluster = Cluster.model_validate(document["cluster"], strict=False)
-    instance = assemble(problem, model, hardware, cluster, problem.name)
+    instance = revive(document, str(document["problem"]["name"]))
     outcome = optimise(instance, gap=options["gap"] or 1e-3, time_limit=options["time_limit"] or inf,
                        start=[start] if start else ())  # fmt: skip
     plan = Plan.of(instance, outcome)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, evaluate, frontier, listing, show, solve, sweep, validate
+from planner.cli import calibrate, evaluate, frontier, listing, show, simulate, solve, sweep, validate
 from planner.cli.failures import guarded
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("solve")(solve.solve)
 app.command("frontier")(frontier.frontier)
 app.command("sweep")(sweep.sweep)
 app.command("evaluate")(evaluate.evaluate_rows)
+app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate_runs)
 app.command("calibrate")(calibrate.calibrate)
 app.command("show")(show.show)

@@ -23,13 +23,12 @@ class Held(StrEnum):
     SOURCES = "sources"
 
 
-#: Columns of the table and how they are shown.
-SHOWN = (
-    ("runs", "runs", "{:,.0f}"), ("median", "median error", "{:.1%}"), ("p90", "90 % within", "{:.1%}"),
-    ("bias", "bias", "{:+.1%}"), ("rank", "rank corr.", "{:.2f}"), ("regret", "regret", "{:.1%}"),
-    ("memory_runs", "memories", "{:,.0f}"), ("memory_median", "median error", "{:.1%}"),
-    ("memory_p90", "90 % within", "{:.1%}"),
+#: Columns of the tables and how they are shown.
+TIMES = (
+    ("runs", "runs", "{:,.0f}"), ("median", "median", "{:.1%}"), ("p90", "90 %", "{:.1%}"), ("bias", "bias", "{:+.1%}"),
+    ("rank", "rank", "{:.2f}"), ("regret", "regret", "{:.1%}"),
 )  # fmt: skip
+MEMORIES = (("memory_runs", "runs", "{:,.0f}"), ("memory_median", "median", "{:.1%}"), ("memory_p90", "90 %", "{:.1%}"))
 
 
 def validate_runs(
@@ -74,7 +73,9 @@ def validate_runs(
                     "plots": [str(path) for path in drawn]}  # fmt: skip
         output.emit(output.as_json(document))
         return
-    output.emit(output.render(_table(table), _words(priced, held)))
+    output.emit(output.render(
+        _table("Step time", table, TIMES), _table("Peak memory", table, MEMORIES), _words(priced, held)
+    ))  # fmt: skip
 
 
 def _read(rows: Path | None) -> pd.DataFrame:
@@ -106,11 +107,11 @@ def _priced(frame: pd.DataFrame, held: Held) -> pd.DataFrame:
     return held_out(frame, "folds" if held is Held.FOLDS else "sources", output.note)
 
 
-def _table(table: pd.DataFrame) -> Any:
-    made = output.table("Source and accelerator", *(label for _, label, _ in SHOWN))
-    for row in table.to_dict(orient="records"):
-        cells = [_shown(row[name], form) for name, _, form in SHOWN]
-        made.add_row(f"{row['src_key']}, {row['gpu']}", *cells)
+def _table(title: str, table: pd.DataFrame, columns: tuple[tuple[str, str, str], ...]) -> Any:
+    made = output.table(title, *(label for _, label, _ in columns))
+    counted = columns[0][0]
+    for row in table[table[counted] > 0].to_dict(orient="records"):
+        made.add_row(f"{row['src_key']}, {row['gpu']}", *(_shown(row[name], form) for name, _, form in columns))
     return made
 
 
@@ -126,7 +127,8 @@ def _words(priced: pd.DataFrame, held: Held) -> str:
         Held.SOURCES: "Every source was predicted with constants that none of its runs had a part in.",
     }[held]
     return (
-        f"{told} {failed:,} of {len(priced):,} runs could not be priced (planner evaluate says why).\n"
+        f"Median and 90th percentile of the absolute error, median of the error (bias), rank correlation. {told} "
+        f"{failed:,} of {len(priced):,} runs could not be priced (planner evaluate says why).\n"
         "Regret: how much slower the plan ranked first is than the fastest, where plans of one model on one cluster "
         "were measured."
     )

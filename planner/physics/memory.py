@@ -14,7 +14,7 @@ from planner.algebra.expressions import Array, Expression, Factor, Sum, choice, 
 from planner.algebra.units import BYTE, ONE
 from planner.physics import stages, states
 from planner.physics.compute import BF16, SEQUENCE_SHARD
-from planner.physics.setting import Recompute, Setting
+from planner.physics.setting import Recompute, Schedule, Setting
 from planner.physics.states import Pick
 
 SOURCE = "arXiv 2205.05198, section 4"
@@ -73,13 +73,17 @@ def layers_factor(setting: Setting, pick: Pick, moe: bool) -> Factor:
 
 
 def in_flight(setting: Setting, stage: int) -> Expression:
-    """Micro-batches whose activations the stage holds, in units of the whole stage: no more than the step has."""
+    """Micro-batches whose activations the stage holds, in units of the whole stage: no more than the step has.
+
+    An interleaved step of pp micro-batches runs all forward passes first (Megatron-LM), and holds them all.
+    """
 
     def most(pp: int, vp: int, schedule: int) -> float:
         return stages.in_flight(schedule, pp, vp, pp - 1 if stage < 0 else min(stage, pp - 1))
 
     def count(pp: Array, vp: Array, schedule: Array, grad_accum: Array) -> Array:
-        return np.minimum(stages.tabulated(most, pp, vp, schedule), grad_accum)
+        held = np.minimum(stages.tabulated(most, pp, vp, schedule), grad_accum)
+        return np.where((schedule == Schedule.INTERLEAVED) & (grad_accum == pp), grad_accum, held)
 
     label = f"in flight on stage {stage}"
     return term(label, ONE, 1.0, Factor(label, ("pp", "vp", "schedule", "grad_accum"), count))
@@ -97,16 +101,20 @@ def kept(setting: Setting, moe: bool) -> Expression:
     Per token and layer, 16-bit: sharded with sequence parallelism, 2 norm inputs and the inputs of attention and feed-
     forward, 8 d; sharded by tp, queries, keys, values, attention output and feed-forward. Selective recomputation drops
     norm outputs and the activation function's output, and the scores of unfused attention; full recomputation keeps the
-    layer's input.
+    layer's input. Where a framework keeps the gathered inputs of sharded products, these two are whole.
     """
     model = setting.model
     tokens = (power("micro_batch"), power("cp", -1))
     scale = setting.sequence * BF16
+    gathered = setting.assumptions.keep_gathered
     keep_sequence = choice(
-        "recompute", {Recompute.NONE: 4.0, Recompute.SELECTIVE: 2.0, Recompute.FULL: 1.0}, "kept hidden states"
-    )
+        "recompute", {Recompute.NONE: 2.0 if gathered else 4.0, Recompute.SELECTIVE: 2.0, Recompute.FULL: 1.0},
+        "kept hidden states",
+    )  # fmt: skip
     by_sequence = term("activations", BYTE, scale * model.d_model, *tokens, SEQUENCE_SHARD, keep_sequence,
                        source=SOURCE)  # fmt: skip
+    whole = term("activations", BYTE, scale * model.d_model if gathered else 0.0, *tokens,
+                 choice("recompute", {Recompute.NONE: 2.0}, "kept gathered inputs"))  # fmt: skip
     attention = _attention_width(setting)
     width = (model.moe.d_shared if model.moe else 0) if moe else model.d_ff
     full = attention + (3 if model.gated_mlp else 2) * width
@@ -117,7 +125,7 @@ def kept(setting: Setting, moe: bool) -> Expression:
     keep_tensor = choice("recompute", {Recompute.NONE: (full + quadratic) / full, Recompute.SELECTIVE: without / full},
                          f"kept tensor-sharded {'mixture' if moe else 'dense'}")  # fmt: skip
     by_tensor = term("activations", BYTE, scale * full, *tokens, power("tp", -1), keep_tensor, source=SOURCE)
-    terms: list[Expression] = [by_sequence, by_tensor]
+    terms: list[Expression] = [by_sequence, by_tensor, whole]
     if moe:
         assert model.moe is not None
         routed = scale * model.moe.top_k * setting.assumptions.expert_imbalance

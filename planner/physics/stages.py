@@ -44,20 +44,30 @@ class Stage:
 @lru_cache(maxsize=65536)
 def stages(model: Model, pp: int, vp: int, weighed: bool = False) -> tuple[Stage, ...]:
     """The content of each of the ``pp`` stages with ``vp`` chunks each; ``weighed``: dealt out by cost."""
-    counts = _weighed_sizes(model, pp, vp) if weighed and pp > 1 else _chunk_sizes(model.layers, pp, vp)
-    moe = _is_moe(model)
-    dense_count, moe_count = [0] * pp, [0] * pp
-    layer = 0
-    for chunk, size in enumerate(counts):
-        for _ in range(size):
-            (moe_count if moe[layer] else dense_count)[chunk % pp] += 1
-            layer += 1
-    if model.mtp_layers:
-        (moe_count if moe[-1] else dense_count)[pp - 1] += model.mtp_layers
+    content = chunks(model, pp, vp, weighed)
     return tuple(
-        Stage(dense, mixture, stage == 0, stage == pp - 1, model.mtp_layers if stage == pp - 1 else 0)
-        for stage, (dense, mixture) in enumerate(zip(dense_count, moe_count, strict=True))
-    )
+        Stage(
+            sum(chunk.dense for chunk in content[stage::pp]), sum(chunk.moe for chunk in content[stage::pp]),
+            stage == 0, stage == pp - 1, model.mtp_layers if stage == pp - 1 else 0,
+        )
+        for stage in range(pp)
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def chunks(model: Model, pp: int, vp: int, weighed: bool = False) -> tuple[Stage, ...]:
+    """The content of each of the ``pp vp`` chunks, in the order of the model; chunk i is on stage ``i mod pp``."""
+    sizes = _weighed_sizes(model, pp, vp) if weighed and pp > 1 else _chunk_sizes(model.layers, pp, vp)
+    moe = _is_moe(model)
+    found, layer, last = [], 0, len(sizes) - 1
+    for chunk, size in enumerate(sizes):
+        mixtures = sum(moe[layer : layer + size])
+        layer += size
+        mtp = model.mtp_layers if chunk == last else 0
+        found.append(
+            Stage(size - mixtures + mtp * (not moe[-1]), mixtures + mtp * moe[-1], chunk == 0, chunk == last, mtp)
+        )
+    return tuple(found)
 
 
 def busiest(model: Model, pp: int, vp: int, weighed: bool = False) -> Stage:
@@ -185,14 +195,14 @@ def bubble_slots(schedule: int, pp: int, vp: int) -> float:
 def in_flight(schedule: int, pp: int, vp: int, stage: int) -> float:
     """Most micro-batches whose activations a stage holds, in units of the whole stage; infinite: all of the step.
 
-    1F1B and ZB-H1: pp - stage; interleaved: (2 (pp - stage - 1) + (vp - 1) pp + 1) / vp chunks (Megatron-LM's warm-up
-    count plus the one at work).
+    1F1B: pp - stage; ZB-H1: pp, since a later stage puts off more weight gradients; interleaved: (2 (pp - stage - 1) +
+    (vp - 1) pp + 1) / vp chunks (Megatron-LM's warm-up count plus the one at work).
     """
     if schedule == Schedule.GPIPE:
         return float("inf") if pp > 1 else 1.0
     if schedule == Schedule.INTERLEAVED:
         return (2 * (pp - stage - 1) + (vp - 1) * pp + 1) / vp
-    return float(pp - stage)
+    return float(pp if schedule == Schedule.ZERO_BUBBLE else pp - stage)
 
 
 def _chunk_sizes(layers: int, pp: int, vp: int) -> list[int]:

@@ -81,7 +81,7 @@ def memory(setting: Setting, pick: Pick) -> list[Expression]:
     whole = assumptions.reshard == "step"
     held = [
         ("weights", WEIGHT_BYTES, 3),
-        ("gradients", float(assumptions.gradient_bytes), NEVER if whole else 2),
+        ("gradients", assumptions.gradient_bytes + assumptions.gradient_copies_bytes, NEVER if whole else 2),
         ("optimizer states", assumptions.optimizer_bytes, 1),
     ]
     source = "ZeRO, arXiv 1910.02054"

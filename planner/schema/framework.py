@@ -30,7 +30,12 @@ class Assumptions(Strict):
     pp_overlap: Overlap = 0.5
     dp_overlap: Overlap = 0.8
     expert_imbalance: Annotated[float, Field(ge=1)] = 1.0  # load of the busiest expert rank over the mean
-    gradient_bytes: Literal[2, 4] = 4  # held and reduced per parameter
+    gradient_bytes: Literal[2, 4] = 4  # reduced per parameter
+    gradient_copies_bytes: NonNegative = (
+        0.0  # held per parameter beside those: 16-bit gradients before they are added up
+    )
+    #: Inputs of sharded products stay gathered for the backward pass, instead of being gathered again.
+    keep_gathered: bool = False
     optimizer_bytes: Positive = 12.0  # per parameter: fp32 master copy and two Adam moments
     dispatch_bytes: Positive = 2.0  # per element sent to an expert
     combine_bytes: Positive = 2.0  # per element sent back

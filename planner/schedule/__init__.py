@@ -1,0 +1,1 @@
+"""Pipeline schedules as lists of operations, and their simulation by events."""
