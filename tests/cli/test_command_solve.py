@@ -13,7 +13,7 @@ import pytest
 from conftest import Command
 
 KEYS = {
-    "status", "problem", "model", "cluster", "plan", "step_time_s", "bound_step_time_s", "gap", "mfu", "hfu",
+    "status", "problem", "model", "cluster", "plan", "step_time_s", "bound_step_time_s", "gap", "inputs", "mfu", "hfu",
     "tokens_per_s_per_gpu", "tflops_per_gpu", "training_days", "memory_bytes", "time_s", "binding", "notes",
     "alternatives", "stopped", "seed", "solver", "versions",
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Published runs: all are priced, save those whose fields are missing, and each source's predictions are sane.
+"""Published runs: all are priced, save those whose fields are missing, and each source is predicted to a few per cent.
 
-Nothing is tuned here. The bounds are loose and for one source at a time: three sources hold 84 % of the rows.
+Sources are looked at one at a time: three of them hold 84 % of the rows.
 """
 
 import time
@@ -80,19 +80,34 @@ def test_model_flop_are_within_the_published_conventions():
     assert ((flop > 0.97 * priced.flops_per_token_lo) & (flop < 1.03 * priced.flops_per_token_hi)).all()
 
 
-@pytest.mark.parametrize("source", [source for source in LARGE if source != "ultrascale"])
-def test_the_median_step_time_is_within_a_factor_of_two(source):
-    ratio = (of(source).pred_step_time_s / of(source).time).median()
-    assert 0.5 < ratio < 2
+#: Median absolute error of the step time of each source and kind of accelerator, with the shipped profiles. Half as much
+#: again may be lost to a change before it is looked at; runs of Ultra-Scale below a tenth of the peak are apart.
+ERRORS = {
+    ("vtrain_multi", "A100"): 0.06, ("vtrain_single", "A100"): 0.06, ("llmfoundry", "H100"): 0.02,
+    ("llmfoundry", "A100"): 0.04, ("internevo", "A100"): 0.06, ("ultrascale", "H100"): 0.06, ("mbridge", "H100"): 0.08,
+    ("mbridge", "B"): 0.08, ("mbridge", "GB"): 0.07, ("nemo2024", "H100"): 0.05, ("narayanan2021", "A100"): 0.03,
+    ("torchtitan", "H100"): 0.06, ("moezoo", "H100"): 0.09,
+}  # fmt: skip
 
 
-def test_ultrascale_is_faster_in_theory_than_it_was():
-    # A sweep in which most plans are poor and some ran ten times slower than their neighbours for no reason that a plan
-    # can give (8B at tp 2, pp 4, dp 8, micro-batch 1: 2.7 s with ZeRO 1, 38.6 s with ZeRO 0). The better half of the
-    # runs of one node is within a factor of two, all of the runs are not.
+@pytest.mark.parametrize(("source", "gpu"), ERRORS)
+def test_the_step_time_of_a_source_is_predicted(source, gpu):
+    runs = of(source)
+    runs = runs[runs.gpu.str.startswith(gpu) & ~((runs.src_key == "ultrascale") & (runs.mfu < 0.1))]
+    error = (runs.pred_step_time_s / runs.time - 1).abs()
+    assert error.median() < 1.5 * ERRORS[source, gpu]
+
+
+def test_slow_pipelines_of_ultrascale_wait_a_second_in_every_micro_batch():
+    # What is left of these runs when the prediction is taken off, by micro-batch, is alike for models of 1 to 80 billion
+    # parameters: about 0.5 s with two stages and 1 s with more. It is no cost of a plan, and no constant is fitted to it.
     runs = of("ultrascale")
-    node = runs[(runs.n_gpus <= 16) & (runs.micro_batch * runs.seq_len >= 8192)]
-    assert 0.5 < (node.pred_step_time_s / node.time).median() < 2
+    runs = runs[(runs.mfu < 0.1) & (runs.tp <= 2) & (runs.pp > 2)]
+    waits = (runs.time - runs.pred_step_time_s) / (runs.global_batch / runs.dp / runs.micro_batch)
+    assert len(runs) > 60
+    for _, part in waits.groupby(runs.model):
+        if len(part) >= 10:
+            assert 0.8 < part.median() < 1.5
 
 
 @pytest.mark.parametrize("source", LARGE)
@@ -100,9 +115,18 @@ def test_the_order_of_runs_is_predicted(source):
     runs = of(source)
     assert len(runs) >= 20
     tokens = runs.global_batch * runs.seq_len / runs.n_gpus
-    assert spearmanr(tokens / runs.pred_step_time_s, tokens / runs.time).statistic > 0.5
+    assert spearmanr(tokens / runs.pred_step_time_s, tokens / runs.time).statistic > 0.6
 
 
 def test_the_order_of_memories_is_predicted():
     runs = measured()[(measured().src_key == "ultrascale") & measured().pred_peak_mem_gb.notna()]
     assert spearmanr(runs.pred_peak_mem_gb, runs.peak_mem_gb).statistic > 0.9
+
+
+def test_the_memory_of_runs_that_are_no_stalled_pipelines_is_predicted():
+    runs = measured()[(measured().src_key == "ultrascale") & measured().pred_peak_mem_gb.notna()]
+    single = runs[(runs.pp == 1) & (runs.tp <= 8) & (runs.mfu >= 0.1)]
+    error = (single.pred_peak_mem_gb / single.peak_mem_gb - 1).abs()
+    assert len(single) > 200
+    assert error.median() < 0.06
+    assert error.quantile(0.9) < 0.15
