@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FIRST_SIZES, TOGETHER, HOPEFUL = 4, 2.0, 1
 #: What stops a run is found out with any plan, a good one is not needed.
 ANY_PLAN = 0.5
+#: Why nothing is proved where a size could not be decided.
+UNDECIDED = "too many plans for a smaller cluster to decide on it"
 #: As good as without limit, and as good as nothing.
 ENDLESS, NOTHING = 1e12, 1e-12
 
@@ -47,16 +49,24 @@ def solve_frontier(
 ) -> Outcome:  # fmt: skip
     """The smallest cluster of the frontier's sizes that finishes in time, and its fastest plan.
 
-    The outcome's values and bound are seconds of the run on as many accelerators; every smaller size is proved too small.
+    The outcome's values and bound are seconds of the run on as many accelerators; every smaller size is proved too
+    small, unless the outcome says that one could not be decided.
     ``start`` are plans of like problems. Raises `InputError` for meaningless options and for decisions that leave nothing.
     """
     deadline = time.monotonic() + time_limit
     statistics: dict[str, float | int | str] = {}
     outcome = Outcome(Status.INFEASIBLE, (), (), math.inf)
     answer = partial(_answer, frontier, gap=gap, deadline=deadline, seed=seed, progress=progress)
-    for number, sizes in enumerate(_windows(frontier.sizes)):
-        outcome = answer(sizes, hopeful=number < HOPEFUL, start=start)
+    windows, undecided, number = list(_windows(frontier.sizes)), False, 0
+    while windows:
+        sizes, number = windows.pop(0), number + 1
+        outcome = answer(sizes, hopeful=number <= HOPEFUL, start=start)
         statistics = _added(statistics, outcome.statistics)
+        if outcome.status is Status.UNKNOWN and not outcome.stopped and time.monotonic() < deadline:
+            # too many plans to look at: one size at a time, and a larger one where that is still too many
+            windows[:0] = [[size] for size in sizes] if len(sizes) > 1 else []
+            undecided |= len(sizes) == 1
+            continue
         if len(sizes) > 1 and outcome.plans and size_first(sizes, frontier.setting) is None:
             smallest = outcome
             outcome = answer([outcome.plans[0]["gpus"]], hopeful=True, start=outcome.plans)
@@ -66,6 +76,9 @@ def solve_frontier(
         if outcome.plans or outcome.status is not Status.INFEASIBLE:
             break
     outcome = replace(outcome, statistics=statistics | {"cluster_sizes": len(frontier.sizes)})
+    if undecided:
+        found = Status.FEASIBLE if outcome.plans else Status.UNKNOWN
+        outcome = replace(outcome, status=found, bound=0.0, stopped=outcome.stopped or UNDECIDED)
     if not outcome.plans:
         return outcome
     seconds = run_seconds(frontier, outcome.plans[0])

@@ -57,6 +57,8 @@ NEAR = 3.0
 UNLIMITED = 1e200
 #: How far beyond the least cost that was dropped the next plans are looked for.
 NEXT_GAIN = 0.05
+#: The limit is not lowered, nor raised, by less than this part of itself.
+LEAST_STEP = 1e-3
 #: Steps grow by this power from one to the next while nothing is found, if what is found need not be completed: then too
 #: long a step costs little.
 NEXT_GROWTH = 1.5
@@ -145,15 +147,17 @@ class OuterApproximation:
         reach = UNLIMITED if not self.staged else root * FIRST_REACH
         if pool.best <= NEAR * root:
             reach = pool.best * (1.0 - NEXT_GAIN)
+        explored, ceiling = root, np.inf  # everything below was looked at; more than can be lies below
         while np.isfinite(reach):
             reach = min(reach, pool.best)
             contraction = whole.tightened(reach)
             core = contraction.join(self.order[0], everything, [], self._late)
-            if core is None and reach == UNLIMITED and not self._late():
-                reach = root * FIRST_REACH
-                continue
             if core is None:
-                return True
+                if self._late() or reach < explored * (1.0 + LEAST_STEP):
+                    return True
+                ceiling = min(ceiling, reach)
+                reach = root * FIRST_REACH if reach == UNLIMITED else explored + (reach - explored) / 4
+                continue
             possible |= len(core) > 0 and len(self.order[1]) > 0  # others than those that were completed may do
             for begin in range(0, len(core), MOST_COMPLETED):
                 self.local.price(pool, self.complete(core[begin : begin + MOST_COMPLETED]))
@@ -162,7 +166,12 @@ class OuterApproximation:
                 return True
             beyond = contraction.dropped * (1.0 + NEXT_GAIN)
             growth = NEXT_REACH if beyond > growth or self.order[1] else growth**NEXT_GROWTH
+            explored = reach
             reach *= max(growth, beyond)
+            if reach >= ceiling:
+                reach = (explored + ceiling) / 2
+                if reach < explored * (1.0 + LEAST_STEP):
+                    return True
         return possible
 
     def _cutoff(self, search: Search) -> float:

@@ -125,3 +125,11 @@ def test_linear_scaling_ends_where_published(name, overrides, before, end):
 def test_no_proved_plan_is_worse_than_the_published_one(first):
     for row in TABLE.iloc[first : first + 29].itertuples():
         assert_no_worse(row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["1e26", "1e27"])
+def test_three_network_levels_have_a_plan(budget):
+    # so many placements are alike that they cannot all be looked at under a generous limit: it has to be narrowed
+    frontier = load_frontier("frontier-h100-superpod-sparse", [f"budget={budget}"])
+    assert str(solve_frontier(frontier).status) == "optimal"
