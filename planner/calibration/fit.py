@@ -18,7 +18,7 @@ from planner.calibration.observations import step_times
 from planner.calibration.parameters import PARAMETERS, Parameter
 from planner.errors import InputError
 from planner.evaluation import evaluate
-from planner.rows.frameworks import read_framework
+from planner.rows.frameworks import frameworks_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,8 +133,7 @@ def _updated(assumptions: Any, values: dict[str, float]) -> Any:
 
 def of_framework(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The runs of ``frame`` whose framework the profile ``name`` describes."""
-    texts = frame["framework"].fillna("").astype(str)
-    return frame[[read_framework(text) == name for text in texts]]
+    return frame[[found == name for found in frameworks_of(frame)]]
 
 
 def _weights(runs: pd.DataFrame) -> Array:

@@ -100,13 +100,11 @@ def _selected(frame: pd.DataFrame, hardware: str | None, origin: str) -> pd.Data
 
 def _start(frame: pd.DataFrame, framework: str | None) -> Framework:
     from planner import catalog
-    from planner.rows.frameworks import UNKNOWN, profile, read_framework
+    from planner.rows.frameworks import frameworks_of, profile
 
     if framework is not None:
         return catalog.load_framework(framework)
-    if "framework" not in frame.columns:
-        return profile(UNKNOWN)
-    names = [read_framework(str(text)) for text in frame["framework"].fillna("")]
+    names = frameworks_of(frame)
     return profile(max(set(names), key=names.count))
 
 

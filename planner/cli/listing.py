@@ -17,7 +17,8 @@ def list_catalogue(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND]", help="model, hardware, cluster, device, problem or sweep; all of them without it."
+            metavar="[KIND]",
+            help="model, hardware, cluster, framework, device, problem or sweep; all of them without it.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document: kinds and their names.")] = False,
@@ -60,4 +61,7 @@ def _summary(kind: str, name: str) -> str:
         return f"{document['vendor']}, {document['year']}: {document['memory_gib']:g} GiB"
     if kind == "cluster":
         return f"{document['tiers'][-1]['size']:,} x {document['accelerator']}"
+    if kind == "framework":
+        measured = ", ".join(document.get("measured_on", [])) or "no runs of its own"
+        return f"constants from {measured}"
     return str(document["name"])

@@ -27,12 +27,13 @@ def show(
     kind: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="model, hardware, cluster, device, problem or sweep, where the name leaves it open."
+            metavar="KIND",
+            help="model, hardware, cluster, framework, device, problem or sweep, where the name is several.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Show a model, accelerator, cluster, problem, frontier device or sweep."""
+    """Show a model, accelerator, cluster, framework, problem, frontier device or sweep."""
     from planner import catalog
 
     found = _kind_of(reference) if kind is None else kind_named(kind)
@@ -47,6 +48,9 @@ def show(
     elif found == "cluster":
         cluster = catalog.load_cluster(reference)
         document, parts = _document(found, cluster), _cluster_parts(cluster)
+    elif found == "framework":
+        document = record_document(found, catalog.load_framework(reference))
+        parts = document_parts(document)
     elif found == "device":
         document = record_document(found, catalog.load_device(reference))
         parts = document_parts(document)
@@ -102,12 +106,15 @@ def _kind_of_file(path: Path) -> str:
         return "model"
     document = read_toml(path)
     for key, kind in (("training", "problem"), ("tiers", "cluster"), ("peak_tflop_per_s", "hardware"),
-                      ("network", "problem"), ("multiprocessors", "device"), ("problem", "sweep")):  # fmt: skip
+                      ("network", "problem"), ("assumptions", "framework"), ("multiprocessors", "device"),
+                      ("problem", "sweep")):  # fmt: skip
         if key in document:
             return kind
     if "layers" in document or "d_model" in document:
         return "model"
-    raise InputError(f"{path}: is no model, accelerator, cluster, device, problem or sweep; say which with --kind")
+    raise InputError(
+        f"{path}: is no model, accelerator, cluster, framework, device, problem or sweep; say which with --kind"
+    )
 
 
 def _document(kind: str, record: Any) -> dict[str, Any]:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def record_document(kind: str, record: Strict) -> dict[str, Any]:
     """The record as JSON."""
-    return {"kind": kind, **record.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    return {
+        "kind": kind,
+        **record.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=kind == "framework"),
+    }
 
 
 def frontier_document(frontier: Frontier) -> dict[str, Any]:

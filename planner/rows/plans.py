@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from planner.algebra.expressions import Array
 from planner.physics.setting import Precision, Recompute
-from planner.rows.frameworks import UNKNOWN, profile, read_framework
+from planner.rows.frameworks import UNKNOWN, frameworks_of, profile
 from planner.rows.table import EMPTY, Codes, Table
 
 Attention = Literal["fused", "unfused"]
@@ -77,7 +78,7 @@ def read_plans(table: Table) -> Plans:
         recompute=np.array(recompute[1], dtype=float)[recompute[0]],
         precision=np.array(precision[1], dtype=float)[precision[0]],
         attention=table.parsed("attn_impl", read_attention, None),
-        framework=table.parsed("framework", read_framework, UNKNOWN),
+        framework=_frameworks(table),
     )  # fmt: skip
 
 
@@ -136,12 +137,17 @@ def _batches(table: Table, dp: Array) -> tuple[Array, Array, Array]:
 
 def _sharding(table: Table) -> tuple[Array, Array]:
     """ZeRO stage and the size of the groups that hold all shards."""
-    framework, names = table.parsed("framework", read_framework, UNKNOWN)
+    framework, names = _frameworks(table)
     codes, values = table.parsed("zero_stage", read_zero, None)
     usual = np.array([profile(name).zero for name in names], dtype=float)[framework]
     stage = np.array([np.nan if value is None else value[0] for value in values])[codes]
     group = np.array([EVERY if value is None else value[1] for value in values])[codes]
     return np.where(np.isnan(stage), usual, stage), group
+
+
+def _frameworks(table: Table) -> tuple[Codes, list[str]]:
+    codes, names = pd.factorize(np.array(frameworks_of(table.frame), dtype=object))
+    return codes.astype(np.intp), [str(name) for name in names] or [UNKNOWN]
 
 
 def _or_one(values: Array) -> Array:

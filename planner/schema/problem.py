@@ -100,7 +100,7 @@ class Problem(Strict):
     training: Training
     decisions: Decisions = Decisions()
     placement: Placement = Placement()
-    framework: Name = "megatron-core"  # a profile in instances/frameworks or a path
+    framework: Name = "nemo-24"  # Megatron Core as NeMo 24.07 runs it; a profile in instances/frameworks or a path
     assumptions: Assumptions = Assumptions()  # beyond, or instead of, what the framework does
     limits: Limits = Limits()
 
