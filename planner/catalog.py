@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from planner.schema.hardware import Hardware
     from planner.schema.model import Model
     from planner.schema.problem import Problem
+    from planner.schema.scenario import Scenario
 
 Record = TypeVar("Record", bound=Strict)
 
@@ -32,6 +33,7 @@ FOLDERS = {
     "device": "instances/devices",
     "problem": "instances/problems",
     "sweep": "instances/sweeps",
+    "scenario": "instances/scenarios",
 }
 
 
@@ -112,6 +114,13 @@ def load_problem(reference: str) -> tuple[Problem, Path]:
 
     path = locate("problem", reference)
     return _load(Problem, path), path
+
+
+def load_scenario(reference: str) -> Scenario:
+    """The scenario that ``reference`` names."""
+    from planner.schema.scenario import Scenario
+
+    return _load(Scenario, locate("scenario", reference))
 
 
 def load_device(reference: str, beside: Path | None = None) -> Device:

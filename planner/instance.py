@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from planner.schema.cluster import Cluster
     from planner.schema.hardware import Hardware
     from planner.schema.model import Model
+    from planner.schema.problem import Factors
 
 
 @dataclass(frozen=True)
@@ -134,17 +135,46 @@ def assemble(problem: Problem, model: Model, hardware: Hardware, cluster: Cluste
 
     Raises `InputError` for restrictions that leave nothing.
     """
+    setting_hardware, setting_cluster = (
+        scaled_hardware(hardware, problem.factors),
+        scaled_cluster(cluster, problem.factors),
+    )
     peak = hardware.peak_tflop_per_s
     sixteen_bit = "bf16" if peak.bf16 else "fp16"
     names = chosen_precisions(problem, lambda name: getattr(peak, name, None) is not None, sixteen_bit, origin)
     setting = Setting(
         model=model,
-        hardware=hardware,
-        links=links_of(cluster),
+        hardware=setting_hardware,
+        links=links_of(setting_cluster),
         sequence=problem.training.sequence_length,
         assumptions=problem.assumptions,
         precisions=tuple(PRECISIONS[name] for name in names),
-        capacity=usable_memory(hardware, problem.limits, problem.assumptions),
+        capacity=usable_memory(setting_hardware, problem.limits, problem.assumptions),
     )
     space = build_space(problem, setting, cluster.accelerators, origin)
     return Instance(problem, model, hardware, cluster, setting, space, origin)
+
+
+def scaled_hardware(hardware: Hardware, factors: Factors) -> Hardware:
+    """The accelerator with the factors' multiples."""
+    if factors.peak == factors.memory == factors.memory_bandwidth == 1:
+        return hardware
+    peaks = {name: factors.peak * rate for name, rate in hardware.peak_tflop_per_s if rate is not None}
+    return hardware.model_copy(update={
+        "peak_tflop_per_s": hardware.peak_tflop_per_s.model_copy(update=peaks),
+        "memory_gib": factors.memory * hardware.memory_gib,
+        "memory_gb_per_s": factors.memory_bandwidth * hardware.memory_gb_per_s,
+    })  # fmt: skip
+
+
+def scaled_cluster(cluster: Cluster, factors: Factors) -> Cluster:
+    """The cluster with the factors' multiples."""
+    tiers = [
+        tier.model_copy(update={
+            "bandwidth_gb_per_s": tier.bandwidth_gb_per_s * factors.network_bandwidth
+            * (factors.outer_bandwidth if place == len(cluster.tiers) - 1 else 1.0),
+            "latency_us": tier.latency_us * factors.latency,
+        })
+        for place, tier in enumerate(cluster.tiers)
+    ]  # fmt: skip
+    return cluster.model_copy(update={"tiers": tiers})

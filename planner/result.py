@@ -103,7 +103,7 @@ class Plan:
             hfu=rate / peak * (1 + recomputed_flop(instance, columns["recompute"]) / instance.model_flop),
             tokens_per_s_per_gpu=tokens / (step * gpus),
             tflops_per_gpu=rate / 1e12,
-            training_days=training.tokens / tokens * step / SECONDS_A_DAY if training.tokens else None,
+            training_days=_training_days(instance, tokens, step),
             memory_bytes={
                 "total": fullest.total,
                 "capacity": setting.capacity,
@@ -339,6 +339,13 @@ def _is_per_sequence(instance: Instance) -> bool:
 
 def _spelling(table: Mapping[str, int], code: int) -> str:
     return next(name for name, value in table.items() if value == code)
+
+
+def _training_days(instance: Instance, tokens_a_step: int, step: float) -> float | None:
+    tokens = instance.problem.training.tokens
+    if tokens is None:
+        return None
+    return tokens / instance.setting.assumptions.sample_efficiency / tokens_a_step * step / SECONDS_A_DAY
 
 
 def _finite(value: float) -> float | None:

@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, evaluate, explain, frontier, listing, repair, show, simulate, solve, sweep, validate
+from planner.cli import (
+    calibrate,
+    compare,
+    evaluate,
+    explain,
+    frontier,
+    listing,
+    repair,
+    show,
+    simulate,
+    solve,
+    sweep,
+    validate,
+)
 from planner.cli.failures import guarded
 
 app = typer.Typer(
@@ -27,6 +40,7 @@ app.command("sweep")(sweep.sweep)
 app.command("explain")(explain.explain)
 app.command("whatif")(explain.whatif)
 app.command("repair")(repair.repair)
+app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate_rows)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate_runs)

@@ -51,6 +51,9 @@ def show(
     elif found == "framework":
         document = record_document(found, catalog.load_framework(reference))
         parts = document_parts(document)
+    elif found == "scenario":
+        document = record_document(found, catalog.load_scenario(reference))
+        parts = document_parts(document)
     elif found == "device":
         document = record_document(found, catalog.load_device(reference))
         parts = document_parts(document)
@@ -105,7 +108,8 @@ def _kind_of_file(path: Path) -> str:
     if path.suffix == ".json":
         return "model"
     document = read_toml(path)
-    for key, kind in (("training", "problem"), ("tiers", "cluster"), ("peak_tflop_per_s", "hardware"),
+    for key, kind in (("training", "problem"), ("tiers", "cluster"), ("peak_tflop_per_s", "hardware"), ("solve", "scenario"),
+                      ("frontier", "scenario"),
                       ("network", "problem"), ("assumptions", "framework"), ("multiprocessors", "device"),
                       ("problem", "sweep")):  # fmt: skip
         if key in document:

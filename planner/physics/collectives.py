@@ -139,7 +139,7 @@ def tensor_parallel(setting: Setting, moe: bool) -> list[Expression]:
     pairs = 2 if not moe or (model.moe and model.moe.d_shared) else 1
     calls = choice("recompute", {Recompute.NONE: 1.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 1.5}, "tp passes/2")
     exposed = 1.0 - setting.assumptions.tp_overlap
-    volume = BF16 * setting.sequence * model.d_model
+    volume = setting.activation_bytes * setting.sequence * model.d_model
     name = "tensor-parallel communication"
     return [
         *ring(setting, "tp", name, volume, exposed * 4 * pairs, power("micro_batch"), power("cp", -1), calls),
@@ -165,7 +165,7 @@ def context_parallel(setting: Setting, core: Expression) -> Expression:
     share = Factor("key-value shard", ("tp",), lambda tp: np.maximum(1.0 / tp, 1.0 / kv_heads))
     passes = choice("recompute", {Recompute.NONE: 3.0, Recompute.SELECTIVE: 3.0, Recompute.FULL: 4.0}, "cp passes")
     steps = ring_share("cp")  # cp - 1 steps of 1/cp of the sequence each
-    volume = BF16 * setting.sequence * width
+    volume = setting.activation_bytes * setting.sequence * width
     kernels = choice("recompute", {Recompute.NONE: 6.0, Recompute.SELECTIVE: 6.0, Recompute.FULL: 8.0}, "cp kernels")
     split = term("context-parallel launches", SECOND, setting.kernel_latency, others("cp"), kernels)
     exchanges = []
@@ -229,7 +229,7 @@ def pipeline_transfer(setting: Setting) -> Expression:
     The slowest tier that the pipeline crosses sets the pace. With sequence parallelism only a rank's shard travels.
     """
     exposed = 1.0 - setting.assumptions.pp_overlap
-    volume = 2 * BF16 * setting.sequence * setting.model.d_model
+    volume = 2 * setting.activation_bytes * setting.sequence * setting.model.d_model
     crossings = []
     for tier, link in enumerate(setting.links):
         active = crosses(placed("pp", tier))

@@ -81,6 +81,11 @@ class Setting:
         return range(len(self.links))
 
     @property
+    def activation_bytes(self) -> float:
+        """Bytes of an activation that travels between ranks."""
+        return 2.0 * self.assumptions.activation_compression
+
+    @property
     def weighed(self) -> bool:
         """Whether layers are dealt out to stages by cost."""
         return self.assumptions.stages == "weighed"

@@ -113,9 +113,12 @@ def reduction(setting: Setting) -> Expression:
     where the assumptions reshard only then. With several replicas of all shards (HSDP) the shards are then all-reduced
     between them. Tensors travel in buckets, of which the assumptions count so many to a layer of the stage (one is FSDP's
     unit, and Megatron-LM's buckets of 40 M elements are of that order), and each bucket pays the latency of its
-    collectives: rings to shard and gather, two rounds of a tree to all-reduce.
+    collectives: rings to shard and gather, two rounds of a tree to all-reduce. Where replicas take several steps alone, their
+    exchange is spread over these (DiLoCo, arXiv 2311.08105). Compressed gradients are read, and their short form written,
+    at either end.
     """
-    gradient = float(setting.assumptions.gradient_bytes)
+    assumptions = setting.assumptions
+    gradient = assumptions.gradient_bytes * assumptions.gradient_compression
     weights = WEIGHT_BYTES
     once, often = {0: 2 * gradient, 1: gradient + weights, 2: weights}, {2: gradient, 3: gradient + 2 * weights}
     calls_once, calls_often = {1: 2.0, 2: 1.0}, {2: 1.0, 3: 3.0}
@@ -125,7 +128,8 @@ def reduction(setting: Setting) -> Expression:
     name, waiting = "data-parallel communication", "data-parallel latency"
     terms: list[Expression] = []
     volume = _by_step(once, often, "bytes reduced")
-    across = total(name, collectives.ring(setting, "replica", name, gradient, 2.0))
+    alone = 1.0 / assumptions.local_steps
+    across = total(name, collectives.ring(setting, "replica", name, gradient, 2.0 * alone))
     for _, local, degree in local_parameters(setting, heaviest):
         held = term("", ONE, 1.0, *local)
         shards = total(name, collectives.ring(setting, degree, name, 1.0, 1.0))
@@ -138,9 +142,13 @@ def reduction(setting: Setting) -> Expression:
     rings = product(total(waiting, collectives.ring_latencies(setting, "shard", waiting, 1.0)), calls)
     whole = choice("zero", {0: 1.0}, "[zero=0]")
     trees = collectives.latencies(setting, "shard", waiting, 2.0, whole)
-    between = collectives.latencies(setting, "replica", waiting, 2.0)
+    between = collectives.latencies(setting, "replica", waiting, 2.0 * alone)
     waits = product(total(waiting, [rings, *trees, *between]), buckets)
-    terms.append(product(waits, setting.assumptions.reductions_per_layer))
+    terms.append(product(waits, assumptions.reductions_per_layer))
+    if assumptions.gradient_compression < 1:
+        moved = 2 * (assumptions.gradient_bytes + gradient) / setting.memory_rate
+        terms += [term("gradient compression", SECOND, moved, *local)
+                  for _, local, _ in local_parameters(setting, heaviest)]  # fmt: skip
     return total(name, terms)
 
 

@@ -36,6 +36,14 @@ class Assumptions(Strict):
     )
     #: Inputs of sharded products stay gathered for the backward pass, instead of being gathered again.
     keep_gathered: bool = False
+    #: Bytes of gradients that travel, in parts of gradient_bytes; below 1 they are compressed and expanded at either end.
+    gradient_compression: Annotated[float, Field(gt=0, le=1)] = 1.0
+    #: Bytes of activations that travel between tensor, context and pipeline ranks, in parts of 16-bit ones.
+    activation_compression: Annotated[float, Field(gt=0, le=1)] = 1.0
+    #: Steps that replicas take alone before they exchange what they learnt (local SGD, DiLoCo); 1: every step.
+    local_steps: Annotated[int, Field(ge=1)] = 1
+    #: Tokens that a run needs with every step synchronised, over those that it needs as it is (local steps, staleness).
+    sample_efficiency: Annotated[float, Field(gt=0, le=1)] = 1.0
     optimizer_bytes: Positive = 12.0  # per parameter: fp32 master copy and two Adam moments
     dispatch_bytes: Positive = 2.0  # per element sent to an expert
     combine_bytes: Positive = 2.0  # per element sent back

@@ -81,6 +81,17 @@ class Training(Strict):
     tokens: Positive | None = None  # of the whole run, for the time to train
 
 
+class Factors(Strict):
+    """Multiples of what the cluster and its accelerators have: levers, of hardware that does not exist."""
+
+    peak: Positive = 1.0  # matrix rates
+    memory: Positive = 1.0
+    memory_bandwidth: Positive = 1.0
+    network_bandwidth: Positive = 1.0  # of all tiers
+    outer_bandwidth: Positive = 1.0  # of the outermost tier, beside network_bandwidth
+    latency: NonNegative = 1.0  # of all tiers
+
+
 class Limits(Strict):
     """Bounds beyond the cluster's own."""
 
@@ -103,6 +114,7 @@ class Problem(Strict):
     framework: Name = "nemo-24"  # Megatron Core as NeMo 24.07 runs it; a profile in instances/frameworks or a path
     assumptions: Assumptions = Assumptions()  # beyond, or instead of, what the framework does
     limits: Limits = Limits()
+    factors: Factors = Factors()
 
 
 def admitted(selection: Any, value: int) -> bool:

@@ -105,6 +105,8 @@ def random_problem(choose: random.Random, model: Model, cluster: Cluster) -> Pro
             "dp_overlap": choose.choice([0.0, 0.5, 0.8, 1.0]), "tp_overlap": choose.choice([0.0, 0.5]),
             "gradient_bytes": choose.choice([2, 4]), "reshard": choose.choice(["micro-batch", "step"]),
             "host_ms": choose.choice([0.0, 0.0, 0.05, 1.0]), "host_moe_ms": choose.choice([0.0, 0.5]),
+            "gradient_compression": choose.choice([1.0, 1.0, 0.25]), "activation_compression": choose.choice([1.0, 0.5]),
+            "local_steps": choose.choice([1, 1, 8]),
             "step_ms": choose.choice([0.0, 5.0]), "elementwise": choose.choice([1.0, 2.0]),
             "stages": choose.choice(["even", "even", "weighed"]),
             "dispatch": choose.choice(["all-to-all", "deduplicated"]),
