@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.algebra.expressions import Array
 from planner.errors import InputError
-from planner.schedule.orders import Kind, Operation, Order, Route, routes
+from planner.schedule.orders import NAMES, Kind, Operation, Order, Route, routes
 from planner.schedule.timeline import Timeline
 
 NEVER = float("inf")
@@ -167,13 +167,6 @@ class _Run:
         named = []
         for stage in waiting[:4]:
             kind, chunk, number, _ = self.order[stage][len(self.ends[stage])]
-            named.append(f"stage {stage} for the input of {_name(kind)} {number} of chunk {chunk}")
+            named.append(f"stage {stage} for the input of {NAMES[kind]} {number} of chunk {chunk}")
         more = f", and {len(waiting) - 4} more" if len(waiting) > 4 else ""
         return f"the schedule stops, stages wait for each other: {', '.join(named)}{more}"
-
-
-def _name(kind: Kind) -> str:
-    return {Kind.FORWARD: "forward pass", Kind.BACKWARD: "backward pass", Kind.INPUT: "input gradient",
-            Kind.WEIGHT: "weight gradient"}[kind]  # fmt: skip
-
-

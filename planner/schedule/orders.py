@@ -23,6 +23,10 @@ class Kind(IntEnum):
     WEIGHT = 3
 
 
+#: What they are called.
+NAMES = {Kind.FORWARD: "forward", Kind.BACKWARD: "backward", Kind.INPUT: "input gradient", Kind.WEIGHT: "weight gradient"}
+
+
 class Operation(NamedTuple):
     """One operation of a stage; ``joined``: it runs together with the operation after it in the order."""
 
@@ -49,7 +53,7 @@ def orders(schedule: Schedule, pp: int, vp: int, micro_batches: int) -> list[Ord
     if schedule is Schedule.GPIPE and pp > 1:  # without a pipeline, gradients are accumulated one by one
         return [passes[0] + passes[1]] * pp
     if schedule is Schedule.ZERO_BUBBLE:
-        return [_zero_bubble(stage, pp, micro_batches) for stage in range(pp)]
+        return _zero_bubble(pp, micro_batches)
     return [_alternating(*passes, _warm_up(schedule, stage, pp, vp, micro_batches)) for stage in range(pp)]
 
 
@@ -96,18 +100,21 @@ def _alternating(forward: Order, backward: Order, warm_up: int) -> Order:
     return order + backward[len(forward) - warm_up :]
 
 
-def _zero_bubble(stage: int, pp: int, micro_batches: int) -> Order:
+def _zero_bubble(pp: int, micro_batches: int) -> list[Order]:
     """1F1B whose stage number s puts off s weight gradients, which then fill its gaps; no stage holds more than pp."""
     forward, gradients, weights = (
         [Operation(kind, 0, number) for number in range(micro_batches)]
         for kind in (Kind.FORWARD, Kind.INPUT, Kind.WEIGHT)
     )
-    warm_up = min(pp - stage, micro_batches)
-    order = forward[:warm_up]
-    for number in range(micro_batches):
-        order.append(gradients[number])
-        if number >= stage:
-            order.append(weights[number - stage])
-        if number + warm_up < micro_batches:
-            order.append(forward[number + warm_up])
-    return order + weights[max(0, micro_batches - stage) :]
+    found = []
+    for stage in range(pp):
+        warm_up = min(pp - stage, micro_batches)
+        order = forward[:warm_up]
+        for number in range(micro_batches):
+            order.append(gradients[number])
+            if number >= stage:
+                order.append(weights[number - stage])
+            if number + warm_up < micro_batches:
+                order.append(forward[number + warm_up])
+        found.append(order + weights[max(0, micro_batches - stage) :])
+    return found

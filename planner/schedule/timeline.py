@@ -66,12 +66,12 @@ class Timeline:
                 found[stage] = max(0.0, float(np.cumsum(change).max()))
         return found
 
-    def last_backward(self) -> Array:
-        """When the backward passes of the last micro-batch begin on each stage, s; shape (stages,)."""
+    def last_gradients(self) -> Array:
+        """When the last micro-batch of each stage begins to add to the gradients of weights, s; shape (stages,)."""
         found = np.zeros(len(self.order))
         for stage, operations in enumerate(self.order):
-            backward = [place for place, operation in enumerate(operations) if operation.kind is not Kind.FORWARD]
-            number = operations[backward[-1]].micro_batch
-            found[stage] = min(self.starts[stage][place] for place in backward
-                               if operations[place].micro_batch == number)  # fmt: skip
+            giving = [place for place, operation in enumerate(operations)
+                      if operation.kind in (Kind.BACKWARD, Kind.WEIGHT)]  # fmt: skip
+            last = operations[giving[-1]].micro_batch
+            found[stage] = min(self.starts[stage][place] for place in giving if operations[place].micro_batch == last)
         return found
