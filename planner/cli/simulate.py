@@ -94,7 +94,9 @@ def _report(found: SimulatedPipeline, problem: str) -> str:
     document = _document(found)
     words = f"{problem}: {found.schedule}, {found.step_time:.4g} s a step as simulated"
     if found.modelled is not None:
-        words += f",\n{found.modelled:.4g} s by the cost model's closed form ({found.step_time / found.modelled - 1:+.2%})"
+        words += (
+            f",\n{found.modelled:.4g} s by the cost model's closed form ({found.step_time / found.modelled - 1:+.2%})"
+        )
     tail = (
         f"Stages wait {document['bubble_s']:.4g} s on average; the closed form for even stages and free messages says "
         f"{found.theory:.4g} s."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class _Run:
         for way in routes(pp, self.vp) if ways is None else ways:
             numbered = [stage * self.vp + chunk for stage, chunk in way]
             for direction, path in enumerate((numbered, numbered[::-1])):
-                for here, there in zip(path, path[1:], strict=False):
+                for here, there in pairwise(path):
                     self.source[direction][there] = here
                     a, b = here // self.vp, there // self.vp
                     if a != b:

@@ -98,16 +98,18 @@ def simulated(setting: Setting, columns: Mapping[str, int], schedule: str | None
 def _under(columns: Mapping[str, int], name: str) -> dict[str, int]:
     """The plan with another schedule: chunks of a stage are one where that does not interleave."""
     if name not in NAMES:
-        raise InputError(f"schedule: must be one of {', '.join(NAMES)}, not {name!r}")
+        raise InputError(f"schedule {name!r}: must be one of {', '.join(NAMES)}")
     if name == "interleaved":
         if columns["vp"] == 1:
-            raise InputError("schedule: interleaved needs a plan with several chunks a stage, this one has vp = 1")
+            raise InputError("schedule 'interleaved': needs a plan of several chunks a stage, this one has vp = 1")
         return dict(columns)
     code = SCHEDULES.get(name, Schedule.ONE_F_ONE_B)
     return {**columns, "schedule": int(code), "vp": 1, "group": 1}
 
 
-def _laid_out(name: str, plan: Mapping[str, int], times: StageTimes) -> tuple[list[Order], list[Route] | None, StageTimes]:
+def _laid_out(
+    name: str, plan: Mapping[str, int], times: StageTimes
+) -> tuple[list[Order], list[Route] | None, StageTimes]:
     """Orders, routes, and the times by stage and chunk."""
     pp, micro_batches = plan["pp"], plan["grad_accum"]
     if name != DUALPIPE:

@@ -24,7 +24,12 @@ class Kind(IntEnum):
 
 
 #: What they are called.
-NAMES = {Kind.FORWARD: "forward", Kind.BACKWARD: "backward", Kind.INPUT: "input gradient", Kind.WEIGHT: "weight gradient"}
+NAMES = {
+    Kind.FORWARD: "forward",
+    Kind.BACKWARD: "backward",
+    Kind.INPUT: "input gradient",
+    Kind.WEIGHT: "weight gradient",
+}
 
 
 class Operation(NamedTuple):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.algebra.expressions import Array
 from planner.errors import InputError
@@ -14,7 +15,12 @@ from planner.schedule.orders import NAMES, Kind
 if TYPE_CHECKING:
     from planner.schedule.timeline import Timeline
 
-COLOURS = {Kind.FORWARD: "#56B4E9", Kind.BACKWARD: "#009E73", Kind.INPUT: "#CC79A7", Kind.WEIGHT: "#E69F00"}  # Okabe-Ito
+COLOURS = {
+    Kind.FORWARD: "#56B4E9",
+    Kind.BACKWARD: "#009E73",
+    Kind.INPUT: "#CC79A7",
+    Kind.WEIGHT: "#E69F00",
+}  # Okabe-Ito
 RESOLUTION = 140  # dots an inch
 LABELLED = 400  # operations beyond which boxes bear no number
 SEPARATE = 20_000  # operations beyond which boxes are not drawn one by one
@@ -46,8 +52,8 @@ def draw(timeline: Timeline, path: Path, title: str) -> None:
             axes.broken_barh(boxes.tolist(), (bottom, height), facecolors=COLOURS[kind], **edges)
         if count <= LABELLED:
             _label(axes, timeline, stage)
-    axes.legend(handles=[Patch(color=COLOURS[kind], label=NAMES[kind]) for kind in NAMES if kind in used],
-                loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, fontsize=8, frameon=False)  # fmt: skip
+    handles = [Patch(color=COLOURS[kind], label=NAMES[kind]) for kind in NAMES if kind in used]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     axes.set(title=title, xlabel="s", ylabel="stage", xlim=(0, timeline.makespan), ylim=(stages - 0.4, -0.6))
     try:
         figure.savefig(path, dpi=RESOLUTION, format=path.suffix.lstrip(".") or "svg")
@@ -77,7 +83,7 @@ def _boxes(timeline: Timeline, stage: int, *, separate: bool) -> dict[tuple[Kind
     return found
 
 
-def _columns(kinds: Array, shared: Array, times: Array, makespan: float) -> dict[Kind, Array]:
+def _columns(kinds: NDArray[np.intp], shared: NDArray[np.bool_], times: Array, makespan: float) -> dict[Kind, Array]:
     """Boxes by kind where the row is cut into `COLUMNS`, each showing the kind, or the gap, that takes most of it."""
     edges = np.linspace(0.0, makespan, COLUMNS + 1)
     width = makespan / COLUMNS

@@ -14,7 +14,7 @@ MICRO = 1e6  # microseconds of a second
 
 def trace_events(timeline: Timeline) -> list[dict[str, Any]]:
     """Complete events ("ph": "X"), times in microseconds; one thread, that is one track, for each stage."""
-    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "pipeline"}}]
+    events: list[dict[str, Any]] = []
     several = any(operation.chunk for order in timeline.order for operation in order)
     for stage, operations in enumerate(timeline.order):
         own = {"pid": 0, "tid": stage}
