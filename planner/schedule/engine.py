@@ -150,9 +150,10 @@ class _Run:
 
     def _together(self, base: int, clock: float, first: Operation, second: Operation) -> tuple[float, float]:
         """Start and length of a forward and a backward pass that run together, s."""
-        ready = [self._ready(kind, base + chunk, number) for kind, chunk, number, _ in (first, second)]
-        lasts = sum(self.seconds[kind][base + chunk] for kind, chunk, _, _ in (first, second))
-        return max(clock, *ready), self.joint * lasts
+        kind, at, number = first.kind, base + first.chunk, first.micro_batch
+        other_kind, other, other_number = second.kind, base + second.chunk, second.micro_batch
+        start = max(clock, self._ready(kind, at, number), self._ready(other_kind, other, other_number))
+        return start, self.joint * (self.seconds[kind][at] + self.seconds[other_kind][other])
 
     def _ready(self, kind: Kind, at: int, number: int) -> float:
         """When the input of an operation is there, s; `NEVER` while that is unknown."""
