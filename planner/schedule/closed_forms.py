@@ -14,7 +14,7 @@ def bubble(schedule: Schedule, pp: int, vp: int, forward: float, backward: float
     """Seconds of a step that every stage waits.
 
     GPipe (arXiv 1811.06965) and 1F1B (arXiv 2006.09503): (pp - 1) (F + B + W), exactly. Interleaved (arXiv 2104.04473,
-    section 2.2): (pp - 1) (F + B + W) / vp, exactly for equal chunks. ZB-H1 (arXiv 2401.10241, table 2): (pp - 1) (F + B -
+    section 2.2): (pp - 1) (F + B + W) / vp, exactly for equal chunks. ZB-H1 (arXiv 2401.10241, section 2): (pp - 1) (F + B -
     W), exactly where W is no longer than F and than B and there are at least pp micro-batches; a lower bound where W is
     longer.
     """
@@ -39,7 +39,7 @@ def bidirectional_bubble(pp: int, forward: float, backward: float, weight: float
 def in_flight(schedule: Schedule, pp: int, vp: int, stage: int, micro_batches: int) -> int:
     """Most chunks whose backward pass (of ZB-H1: the gradient of the inputs) is still to end, on one stage; exactly.
 
-    GPipe: all. 1F1B and ZB-H1: pp - stage (arXiv 2401.10241, section 2.2). Interleaved: as many as warm up, 2 (pp - stage -
+    GPipe: all. 1F1B and ZB-H1: pp - stage (arXiv 2401.10241, section 2). Interleaved: as many as warm up, 2 (pp - stage -
     1) + (vp - 1) pp, and one (Megatron-LM), all where there are only pp micro-batches. Never more than the step has.
     """
     every = micro_batches * vp
@@ -55,8 +55,8 @@ def in_flight(schedule: Schedule, pp: int, vp: int, stage: int, micro_batches: i
 def awaiting_weight_gradient(pp: int, micro_batches: int) -> int:
     """Most micro-batches of ZB-H1 whose gradient of weights is still to end, on any stage: pp; exactly.
 
-    "Every worker maintains the same number of in-flight micro-batches" (arXiv 2401.10241, section 2.2): a stage that holds
-    fewer for their backward pass puts off as many more gradients of weights.
+    A stage that holds fewer for their backward pass puts off as many more gradients of weights (arXiv 2401.10241, section
+    2): all stages have the same number in flight.
     """
     return min(pp, micro_batches)
 
