@@ -24,6 +24,9 @@ SEED_PLANS = 4000
 
 Report = Callable[[float, float, str], None]
 
+#: The least that any plan needs of what is limited is proved this closely.
+LEAST_GAP = 1e-3
+
 
 def prove(
     question: Question, *, gap: float = 1e-3, time_limit: float = math.inf, top: int = 1, seed: int = 0,
@@ -142,7 +145,8 @@ class _Proof:
             self.infeasible |= not _any_plan(local, pool)
         if not len(pool.values):
             return {}
-        least = self.prover(local, limit, None, math.inf, floor=limit, report=_silent).run(Search(pool))
+        tight = min(self.gap, LEAST_GAP)  # what is needed must be told from what there is
+        least = self.prover(local, limit, None, math.inf, floor=limit, report=_silent, gap=tight).run(Search(pool))
         self.search.stopped, self.least = least.stopped, least.bound
         self.infeasible |= least.bound > capacity
         self.local.price(self.pool, pool.indices)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import calibrate, evaluate, frontier, listing, show, simulate, solve, sweep, validate
+from planner.cli import calibrate, evaluate, explain, frontier, listing, repair, show, simulate, solve, sweep, validate
 from planner.cli.failures import guarded
 
 app = typer.Typer(
@@ -24,6 +24,9 @@ app = typer.Typer(
 app.command("solve")(solve.solve)
 app.command("frontier")(frontier.frontier)
 app.command("sweep")(sweep.sweep)
+app.command("explain")(explain.explain)
+app.command("whatif")(explain.whatif)
+app.command("repair")(repair.repair)
 app.command("evaluate")(evaluate.evaluate_rows)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate_runs)

@@ -76,7 +76,10 @@ def solve(
 
         output.emit(plan_text(plan, [link.name for link in problem.setting.links]))
     else:
-        output.emit(f"{problem.problem.name}: {outcome.status}\n{document['reason']}")
+        hint = (
+            f"\n'planner repair {instance}' finds the smallest changes" if str(outcome.status) == "infeasible" else ""
+        )
+        output.emit(f"{problem.problem.name}: {outcome.status}\n{document['reason']}{hint}")
     if target is not None:  # last: a full disk must not cost the answer
         output.write_text(target, text)
     return failures.exit_code(outcome)
