@@ -40,9 +40,13 @@ def step_time(setting: Setting) -> Expression:
         for micro_batches, share in ((all_of_it, exposed), (before_last, term("", ONE, 1.0)))
         for stage in stage_times
     ]
+    return total("step time", [largest("", alternatives), *around(setting)])
+
+
+def around(setting: Setting) -> list[Expression]:
+    """What a step takes after its last gradient is reduced: the optimizer's step, tied embeddings, the framework's own."""
     outside = term("outside the model", SECOND, 1e-3 * setting.assumptions.step_ms)
-    around = [states.update(setting), *states.tied_embedding(setting), outside]
-    return total("step time", [largest("", alternatives), *around])
+    return [states.update(setting), *states.tied_embedding(setting), outside]
 
 
 def floor(setting: Setting) -> Expression:

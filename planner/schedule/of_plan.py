@@ -1,4 +1,4 @@
-"""The pipeline of a plan: its schedule, and how long each stage takes for each pass, from the cost model."""
+"""The pipeline of a plan as it runs, and the step around it, with the times that the cost model gives each stage."""
 
 from __future__ import annotations
 
@@ -7,74 +7,127 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.algebra.breakdown import explain
-from planner.algebra.expressions import Array, Expression
-from planner.physics import collectives, compute, stages, step
-from planner.physics.memory import moe_count
-from planner.physics.setting import Recompute, Schedule, Setting
-from planner.schedule.engine import Durations, Timeline, simulate
-from planner.schedule.orders import orders
+from planner.algebra.evaluation import Evaluator
+from planner.algebra.expressions import Array
+from planner.errors import InputError
+from planner.physics import stages, states, step
+from planner.physics.setting import SCHEDULES, Schedule, Setting
+from planner.schedule import closed_forms
+from planner.schedule.dualpipe import bidirectional, bidirectional_routes
+from planner.schedule.engine import Durations, simulate
+from planner.schedule.orders import Order, Route, orders
+from planner.schedule.stage_times import StageTimes, stage_times
+from planner.schedule.timeline import Timeline
 
-#: Parts of a micro-batch's time on a stage that are forward, and that are the gradients of weights, by recomputation: of
-#: three passes (forward, gradients of inputs, of weights), or of four with full recomputation.
-FORWARD = {Recompute.NONE: 1 / 3, Recompute.SELECTIVE: 1 / 3, Recompute.FULL: 1 / 4}
+#: A schedule that can be simulated but not planned: it needs two copies of the weights.
+DUALPIPE = "dualpipe"
+NAMES = (*SCHEDULES, DUALPIPE)
 
 
 @dataclass(frozen=True)
 class SimulatedPipeline:
-    """A plan's pipeline as it ran: ``timeline``, and seconds of a step outside of it."""
+    """A plan's pipeline as it ran (``schedule`` is its spelling), and the step that it is part of; seconds.
 
-    schedule: Schedule
+    ``times`` are those of the chunks as the schedule lays them. ``reduction`` is what of the gradient reduction is left
+    when the pipeline has ended, ``around`` the rest of a step. ``modelled`` is the cost model's step time, of which
+    ``modelled_pipeline`` is the pipeline with its bubble; None for a schedule that it does not have. ``theory`` is the
+    bubble in the literature for even stages, at the mean of the stages' times. ``held`` are the bytes of activations that
+    each stage holds at most, shape (stages,).
+    """
+
+    schedule: str
+    times: StageTimes
     timeline: Timeline
-    outside: float
-    modelled: float
+    reduction: float
+    around: float
+    modelled: float | None
+    modelled_pipeline: float | None
+    theory: float
+    held: Array
 
     @property
     def step_time(self) -> float:
-        """Seconds of a step: the simulated pipeline, and what the cost model counts outside of it."""
-        return self.timeline.makespan + self.outside
+        """Seconds of a step: the simulated pipeline, what of the gradient reduction is not hidden, and the rest."""
+        return self.timeline.makespan + self.reduction + self.around
 
 
-def simulated(setting: Setting, columns: Mapping[str, int]) -> SimulatedPipeline:
-    """Simulate the pipeline of the plan ``columns`` with the times that the cost model gives each stage.
+def simulated(setting: Setting, columns: Mapping[str, int], schedule: str | None = None) -> SimulatedPipeline:
+    """Simulate the pipeline of the plan ``columns``; under another ``schedule`` of `NAMES` if one is given.
 
-    A stage's forward pass is a third of its micro-batch's time (a quarter with full recomputation), the gradients of inputs
-    and weights a third each; exchanges are part of them, as in the model. Chunks of a stage take the stage's time by their
-    number of layers. What the model adds to the pipeline (the part of the gradient reduction that is not hidden, the
-    optimizer's step) is added unchanged.
+    Messages between stages take what the cost model says: of its bytes the assumed part travels while the sender computes.
+    Of the gradient reduction C the assumed part f is hidden, from when the last micro-batch begins to add to a stage's
+    gradients: a stage is done (1 - f) C after its pipeline, and no earlier than C after that. Raises `InputError` for a
+    schedule that the degrees do not allow.
     """
-    schedule, pp, vp = Schedule(columns["schedule"]), columns["pp"], columns["vp"]
-    seconds = stage_seconds(setting, columns)
-    forward_part = FORWARD[Recompute(columns["recompute"])]
-    forward = seconds * forward_part
-    weight = seconds / 3 * (3 / 4 if columns["recompute"] == Recompute.FULL else 1)
-    backward = seconds - forward - (weight if schedule is Schedule.ZERO_BUBBLE else 0)
-    order = orders(schedule, pp, vp, columns["grad_accum"])
-    timeline = simulate(order, Durations(forward, backward, weight))
-    modelled = explain(step.step_time(setting), {name: float(value) for name, value in columns.items()}).value
-    pipeline = seconds.sum(axis=1).max() * columns["grad_accum"]
-    bubble = _value(step.layers_time(setting, stages.busiest), columns) * stages.bubble_slots(schedule, pp, vp)
-    return SimulatedPipeline(schedule, timeline, modelled - pipeline - bubble, modelled)
+    name = schedule or next(spelling for spelling, code in SCHEDULES.items() if code == columns["schedule"])
+    plan = _under(columns, name)
+    times = stage_times(setting, plan)
+    order, ways, times = _laid_out(name, plan, times)
+    timeline = simulate(
+        order, Durations(times.forward, times.backward, times.weight, times.transfer, times.sending), ways
+    )
+    evaluator = Evaluator({column: np.array([float(value)]) for column, value in plan.items()})
+    reduction = float(evaluator(states.reduction(setting))[0])
+    exposed = (1 - setting.assumptions.dp_overlap) * reduction
+    ends = np.array([stage[-1] for stage in timeline.ends])
+    done = np.maximum(ends + exposed, timeline.last_gradients() + reduction)
+    modelled = pipeline = None
+    if name != DUALPIPE:
+        modelled = float(evaluator(step.step_time(setting))[0])
+        picks = ((stages.busiest, False, False), (stages.last, False, True), (stages.first, True, False))
+        slowest = max(
+            float(evaluator(step.stage_time(setting, pick, embeds=embeds, heads=heads))[0])
+            for pick, embeds, heads in picks
+        )
+        idle = float(evaluator(step.layers_time(setting, stages.busiest))[0])
+        slots = stages.bubble_slots(plan["schedule"], plan["pp"], plan["vp"])
+        pipeline = plan["grad_accum"] * slowest + idle * slots
+    return SimulatedPipeline(
+        schedule=name,
+        times=times,
+        timeline=timeline,
+        reduction=float(done.max()) - timeline.makespan,
+        around=sum(float(evaluator(part)[0]) for part in step.around(setting)),
+        modelled=modelled,
+        modelled_pipeline=pipeline,
+        theory=_theory(name, plan, times),
+        held=timeline.most_held(times.kept),
+    )
 
 
-def stage_seconds(setting: Setting, columns: Mapping[str, int]) -> Array:
-    """Seconds of one micro-batch, all passes, on each chunk of each stage; shape (pp, vp)."""
-    pp, vp = columns["pp"], columns["vp"]
-    model = setting.model
-    content = stages.chunks(model, pp, vp, setting.weighed)
-    per_layer = {
-        moe: _value(step.layer_time(setting, moe), columns) if moe_count(setting, stages.first, moe) else 0.0
-        for moe in (False, True)
-    }
-    transfer = _value(collectives.pipeline_transfer(setting), columns) / vp
-    seconds = np.array([
-        [content[chunk * pp + stage].dense * per_layer[False] + content[chunk * pp + stage].moe * per_layer[True] + transfer
-         for chunk in range(vp)] for stage in range(pp)
-    ])  # fmt: skip
-    seconds[0, 0] += _value(compute.embedding(setting), columns)
-    seconds[-1, -1] += _value(compute.head(setting), columns)
-    return seconds
+def _under(columns: Mapping[str, int], name: str) -> dict[str, int]:
+    """The plan with another schedule: chunks of a stage are one where that does not interleave."""
+    if name not in NAMES:
+        raise InputError(f"schedule {name!r}: must be one of {', '.join(NAMES)}")
+    if name == "interleaved":
+        if columns["vp"] == 1:
+            raise InputError("schedule 'interleaved': needs a plan of several chunks a stage, this one has vp = 1")
+        return dict(columns)
+    code = SCHEDULES.get(name, Schedule.ONE_F_ONE_B)
+    return {**columns, "schedule": int(code), "vp": 1, "group": 1}
 
 
-def _value(expression: Expression, columns: Mapping[str, int]) -> float:
-    return explain(expression, {name: float(value) for name, value in columns.items()}).value
+def _laid_out(
+    name: str, plan: Mapping[str, int], times: StageTimes
+) -> tuple[list[Order], list[Route] | None, StageTimes]:
+    """Orders, routes, and the times by stage and chunk."""
+    pp, micro_batches = plan["pp"], plan["grad_accum"]
+    if name != DUALPIPE:
+        return orders(Schedule(plan["schedule"]), pp, plan["vp"], micro_batches), None, times
+
+    def both(part: Array) -> Array:  # each stage also holds the part of the stage opposite
+        return np.concatenate([part, part[::-1]], axis=1)
+
+    laid = StageTimes(both(times.forward), both(times.backward), both(times.weight), both(times.kept), times.sending,
+                      times.transfer)  # fmt: skip
+    return bidirectional(pp, micro_batches), bidirectional_routes(pp), laid
+
+
+def _theory(name: str, plan: Mapping[str, int], times: StageTimes) -> float:
+    forward, backward, weight = (
+        float(part.sum()) / plan["pp"] for part in (times.forward, times.backward, times.weight)
+    )
+    if name == DUALPIPE:  # half of the micro-batches pass either chunk
+        forward, backward, weight = forward / 2, backward / 2, weight / 2
+        return closed_forms.bidirectional_bubble(plan["pp"], forward, backward, weight, forward + backward + weight)
+    return closed_forms.bubble(Schedule(plan["schedule"]), plan["pp"], plan["vp"], forward, backward, weight)

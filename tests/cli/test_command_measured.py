@@ -104,7 +104,20 @@ def test_a_plan_is_simulated(planner: Command, tmp_path: Path) -> None:
     assert document["step_time_s"] == pytest.approx(document["modelled_step_time_s"], rel=0.01)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {event["tid"] for event in events} == set(range(len(document["stages"])))
+    assert {event["cat"] for event in events if event["ph"] == "X"} == {"forward", "backward"}
+    last = max(event["ts"] + event["dur"] for event in events if event["ph"] == "X")
+    assert last == pytest.approx(document["pipeline_s"] * 1e6)
+    assert document["step_time_s"] == pytest.approx(document["pipeline_s"] + document["outside_pipeline_s"])
     assert (tmp_path / "timeline.svg").read_text().startswith("<?xml")
+    ran = planner("simulate", "plan.json")
+    assert ran.returncode == 0, ran.stderr
+    assert "by the cost model's closed form" in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 80
+    ran = planner("simulate", "plan.json", "--schedule", "dualpipe", "--json")
+    assert json.loads(ran.stdout)["modelled_step_time_s"] is None
+    assert {stage["most_chunks_in_flight"] for stage in json.loads(ran.stdout)["stages"]} == {9}
+    ran = planner("simulate", "plan.json", "--schedule", "best")
+    assert (ran.returncode, "must be one of gpipe" in ran.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
