@@ -25,6 +25,12 @@ BF16 = 2.0  # bytes of an element
 PASSES = choice("recompute", {Recompute.NONE: 1.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 4 / 3}, "passes/3")
 
 
+#: The same without the weight gradients twice over: what a zero-bubble pipeline waits for, stage by stage.
+WAITING_PASSES = choice(
+    "recompute", {Recompute.NONE: 1 / 3, Recompute.SELECTIVE: 1 / 3, Recompute.FULL: 2 / 3}, "waits/3"
+)
+
+
 def sequence_shard(tp: Array, sequence_parallel: Array) -> Array:
     """Part of the tokens that one tensor rank holds outside the sharded products: 1/tp with sequence parallelism."""
     return np.where(sequence_parallel > 0, 1.0 / tp, 1.0)
@@ -40,15 +46,15 @@ def when_precision(setting: Setting, precision: Precision) -> tuple[Factor, ...]
     return (choice("precision", {precision: 1.0}, f"[{precision.name.lower()}]"),)
 
 
-def layer(setting: Setting, moe: bool) -> Expression:
-    """Everything that one layer computes: products, attention core, element-wise kernels, experts."""
+def layer(setting: Setting, moe: bool, passes: Factor = PASSES) -> Expression:
+    """Everything that one layer computes: products (so many ``passes``), attention core, element-wise kernels, experts."""
     terms = [
-        *(products(setting, moe, precision) for precision in setting.precisions),
+        *(products(setting, moe, precision, passes) for precision in setting.precisions),
         attention_core(setting),
         *elementwise(setting, moe),
     ]
     if moe:
-        terms += experts(setting)
+        terms += experts(setting, passes)
     return total("layer", terms)
 
 
@@ -78,7 +84,7 @@ def product_shapes(model: Model, moe: bool) -> list[tuple[float, float, bool]]:
     return shapes
 
 
-def products(setting: Setting, moe: bool, precision: Precision) -> Expression:
+def products(setting: Setting, moe: bool, precision: Precision, passes: Factor = PASSES) -> Expression:
     """The layer's matrix products, three passes: an exact table over tp, micro-batch and cp.
 
     Each product of M x K by K x N takes the longer of its tiles' waves at the achieved rate and its bytes at the
@@ -113,7 +119,7 @@ def products(setting: Setting, moe: bool, precision: Precision) -> Expression:
 
     label = f"{name} {precision.name.lower()}"
     table = Factor(label, ("tp", "micro_batch", "cp"), distinct)
-    return term("matrix products", SECOND, 1.0, table, PASSES, *when_precision(setting, precision),
+    return term("matrix products", SECOND, 1.0, table, passes, *when_precision(setting, precision),
                 source="roofline with wave quantisation (NVIDIA, Matrix Multiplication Background Guide)")  # fmt: skip
 
 
@@ -236,7 +242,7 @@ def kernels(model: Model, moe: bool, *, fused: bool) -> tuple[int, int, int]:
     return cheap, rest, backward
 
 
-def experts(setting: Setting) -> list[Expression]:
+def experts(setting: Setting, passes: Factor = PASSES) -> list[Expression]:
     """Routed experts, balanced up to the imbalance factor: their products, weights, and the tokens' permutation.
 
     The grouped products take the longer of their work and their bytes. Each local expert wastes half a tile of rows on
@@ -260,12 +266,12 @@ def experts(setting: Setting) -> list[Expression]:
         token = 3 * element * matrices * (d + moe.d_expert) / setting.memory_rate
         selector = when_precision(setting, precision)
         work = [
-            term("expert products", SECOND, routed * seconds, *per_token, PASSES, *selector),
-            term("expert padding", SECOND, moe.experts * half_tile * seconds, *per_expert, PASSES, *selector),
+            term("expert products", SECOND, routed * seconds, *per_token, passes, *selector),
+            term("expert padding", SECOND, moe.experts * half_tile * seconds, *per_expert, passes, *selector),
         ]
         traffic = [
-            term("expert weights", SECOND, moe.experts * weights, *per_expert, PASSES, *selector),
-            term("expert tokens", SECOND, routed * token, *per_token, PASSES, *selector),
+            term("expert weights", SECOND, moe.experts * weights, *per_expert, passes, *selector),
+            term("expert tokens", SECOND, routed * token, *per_token, passes, *selector),
         ]
         terms.append(largest("expert products", [total("expert products", work), total("expert traffic", traffic)]))
     permuted = 3 * assumptions.elementwise * BF16 * routed * (4 * d + matrices * moe.d_expert) / setting.memory_rate

@@ -9,13 +9,30 @@ from planner.algebra.expressions import Array, Expression, Factor, Sum, largest,
 from planner.algebra.units import ONE, SECOND
 from planner.physics import collectives, compute, stages, states
 from planner.physics.memory import layers_factor, moe_count
-from planner.physics.setting import Setting
+from planner.physics.setting import Schedule, Setting
 from planner.physics.states import Pick
 
 #: The degrees that have a part on every tier.
 DEGREES = ("tp", "cp", "pp", "shard", "replica", "ep", "etp", "edp")
 #: A backward pass is two of the three passes of a micro-batch; gradients are reduced under the last one.
 BACKWARD = 2.0 / 3.0
+
+
+def _slots(pp: Array, vp: Array, schedule: Array) -> Array:
+    return stages.tabulated(
+        lambda p, v, kind: 0.0 if kind == Schedule.ZERO_BUBBLE else stages.bubble_slots(kind, p, v), pp, vp, schedule
+    )
+
+
+def _waits(pp: Array, schedule: Array) -> Array:
+    idle: Array = (pp - 1.0) * (schedule == Schedule.ZERO_BUBBLE)
+    return idle
+
+
+#: Idle micro-batches of a step; of a zero-bubble pipeline, idle times F + B - W (arXiv 2401.10241, section 2), since not
+#: every part of a pass has weight gradients.
+BUBBLE = Factor("bubble slots", ("pp", "vp", "schedule"), _slots)
+ZERO_BUBBLE = Factor("zero-bubble slots", ("pp", "schedule"), _waits)
 
 
 def step_time(setting: Setting) -> Expression:
@@ -33,10 +50,9 @@ def step_time(setting: Setting) -> Expression:
     exposed = term("", ONE, 1.0 - setting.assumptions.dp_overlap)
     all_of_it = Factor("grad_accum", ("grad_accum",), lambda value: value)
     before_last = Factor("grad_accum-2/3", ("grad_accum",), lambda value: value - BACKWARD)
-    bubble = term("bubble", ONE, 1.0, _bubble_factor())
-    idle = product(layers_time(setting, stages.busiest), bubble).named("pipeline bubble")
+    waits = idle(setting)
     alternatives = [
-        total("", [product(stage, micro_batches), idle, product(communication, share)])
+        total("", [product(stage, micro_batches), waits, product(communication, share)])
         for micro_batches, share in ((all_of_it, exposed), (before_last, term("", ONE, 1.0)))
         for stage in stage_times
     ]
@@ -47,6 +63,13 @@ def around(setting: Setting) -> list[Expression]:
     """What a step takes after its last gradient is reduced: the optimizer's step, tied embeddings, the framework's own."""
     outside = term("outside the model", SECOND, 1e-3 * setting.assumptions.step_ms)
     return [states.update(setting), *states.tied_embedding(setting), outside]
+
+
+def idle(setting: Setting) -> Expression:
+    """What the busiest stage waits for others in a step: the bubble of its schedule."""
+    whole, less = layers_time(setting, stages.busiest), layers_time(setting, stages.busiest, waiting=True)
+    parts = [product(whole, term("bubble", ONE, 1.0, BUBBLE)), product(less, term("bubble", ONE, 1.0, ZERO_BUBBLE))]
+    return total("pipeline bubble", [part.named("pipeline bubble") for part in parts])
 
 
 def floor(setting: Setting) -> Expression:
@@ -83,21 +106,24 @@ def stage_time(setting: Setting, pick: Pick, *, embeds: bool, heads: bool) -> Ex
     return total(f"{pick.__name__} stage", terms)
 
 
-def layers_time(setting: Setting, pick: Pick) -> Expression:
-    """The layers of the picked stage for one micro-batch, with the communication inside them and to the next stage."""
+def layers_time(setting: Setting, pick: Pick, waiting: bool = False) -> Expression:
+    """The layers of the picked stage for one micro-batch, with the communication inside them and to the next stage.
+
+    ``waiting``: less the weight gradients of the products twice over, F + B - W of a zero-bubble pipeline.
+    """
     terms: list[Expression] = []
     for moe in (False, True):
         if moe_count(setting, pick, moe):
             count = layers_factor(setting, pick, moe)
-            terms.append(product(layer_time(setting, moe), count))
+            terms.append(product(layer_time(setting, moe, waiting), count))
     terms.append(collectives.pipeline_transfer(setting))
     return total("layers", terms)
 
 
 @lru_cache(maxsize=256)  # one object for all stages: it is priced once, and its maxima are the same
-def layer_time(setting: Setting, moe: bool) -> Expression:
+def layer_time(setting: Setting, moe: bool, waiting: bool = False) -> Expression:
     """One layer's compute and communication for one micro-batch, or the host's time to issue it."""
-    work = compute.layer(setting, moe)
+    work = compute.layer(setting, moe, compute.WAITING_PASSES if waiting else compute.PASSES)
     assert isinstance(work, Sum)
     terms: list[Expression] = [
         collectives.context_parallel(setting, item) if item.name == "attention core" else item for item in work.terms
@@ -106,13 +132,6 @@ def layer_time(setting: Setting, moe: bool) -> Expression:
     if moe:
         terms += collectives.expert_parallel(setting)
     return largest("layer", [total("layer", terms), compute.host(setting, moe)])
-
-
-def _bubble_factor() -> Factor:
-    def slots(pp: Array, vp: Array, schedule: Array) -> Array:
-        return stages.tabulated(lambda p, v, kind: stages.bubble_slots(kind, p, v), pp, vp, schedule)
-
-    return Factor("bubble slots", ("pp", "vp", "schedule"), slots)
 
 
 def model_flop(setting: Setting) -> float:

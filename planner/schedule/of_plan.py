@@ -79,9 +79,7 @@ def simulated(setting: Setting, columns: Mapping[str, int], schedule: str | None
             float(evaluator(step.stage_time(setting, pick, embeds=embeds, heads=heads))[0])
             for pick, embeds, heads in picks
         )
-        idle = float(evaluator(step.layers_time(setting, stages.busiest))[0])
-        slots = stages.bubble_slots(plan["schedule"], plan["pp"], plan["vp"])
-        pipeline = plan["grad_accum"] * slowest + idle * slots
+        pipeline = plan["grad_accum"] * slowest + float(evaluator(step.idle(setting))[0])
     return SimulatedPipeline(
         schedule=name,
         times=times,
