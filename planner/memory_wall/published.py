@@ -41,6 +41,18 @@ class AcceleratorPoint:
 
 
 @dataclass(frozen=True)
+class Legend:
+    """What a figure's legend says of a series: it grows ``growth`` times in ``years``; its values are in ``unit``."""
+
+    key: str
+    name: str
+    unit: str
+    growth: float
+    years: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Remark:
     """Why a published value is not the computed one; ``wrong`` if the source is at fault, not the comparison."""
 
@@ -105,6 +117,17 @@ def accelerators() -> list[AcceleratorPoint]:
             row["hardware"],
         )
         for row in _rows("accelerators")
+    ]  # fmt: skip
+
+
+def legends() -> list[Legend]:
+    """The growth rates that the figures of the 2024 edition print."""
+    return [
+        Legend(
+            row["key"], row["name"], row["unit"], _number("trends", row["key"], "growth", row["growth"]),
+            _number("trends", row["key"], "years", row["years"]), row["source"],
+        )
+        for row in _rows("trends")
     ]  # fmt: skip
 
 

@@ -37,6 +37,7 @@ class WallTransformer(Strict):
     sequences: Annotated[float, Field(gt=0)] | None = None  # that the training run saw
     training_length: Count | None = None  # tokens of each of them; left out: `length`
     source: str = ""  # of the training run
+    inferred: bool = False  # whether `sequences` was taken from the published training compute
 
 
 class _Transformers(Strict):
@@ -55,6 +56,11 @@ class Transformer:
     def names(self) -> list[str]:
         """Its names in the published tables."""
         return [self.entry.name, *self.entry.also_named]
+
+    @property
+    def inferred(self) -> bool:
+        """Whether the number of sequences comes from the published training compute."""
+        return self.entry.inferred
 
 
 def load_transformers(path: Path) -> list[Transformer]:

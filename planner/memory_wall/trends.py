@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.errors import InputError
 from planner.memory_wall import published
-from planner.memory_wall.published import Point
+from planner.memory_wall.published import Legend, Point
 
 DAYS_OF_YEAR = 365.25
 MOORE = 2.0  # times in two years: the reference line of the figures
@@ -43,15 +43,16 @@ class Fit:
 
 @dataclass(frozen=True)
 class Trend:
-    """One series with its fit, and the growth that the source prints for it."""
+    """One series with its fit, and what the figure's legend says of it."""
 
-    key: str
-    name: str
-    unit: str
+    legend: Legend
     points: tuple[Point, ...]
     fit: Fit
-    printed_rate: float  # times
-    printed_years: float  # in so many years
+
+    @property
+    def deviation(self) -> float:
+        """How far the fitted growth is from the printed one, relatively."""
+        return self.fit.rate(self.legend.years) / self.legend.growth - 1
 
 
 def years_of(when: date) -> float:
@@ -81,16 +82,11 @@ def fit(points: Sequence[Point]) -> Fit:
 
 
 def trends() -> list[Trend]:
-    """All trend lines of the figures, fitted anew; the printed rates are the legends of the 2024 edition's figures."""
+    """All trend lines of the figures, fitted anew, beside what the legends of the 2024 edition's figures print."""
     memory = [Point(chip.name, chip.date, 1e9 * chip.memory_gb, True) for chip in published.accelerators()]
-    series = [
-        ("model_size", "transformer size", "parameters", published.sizes(), 410.0, 2.0),
-        ("accelerator_memory", "accelerator memory", "bytes", memory, 2.0, 2.0),
-        ("training_compute", "transformer training compute", "FLOP", published.compute(), 750.0, 2.0),
-        ("hw_flops", "peak hardware FLOPS", "over R10000", published.hardware("hw_flops"), 60000.0, 20.0),
-        ("dram_bw", "DRAM bandwidth", "over GDDR3", published.hardware("dram_bw"), 100.0, 20.0),
-        ("interconnect_bw", "interconnect bandwidth", "over PCIe 1.0a", published.hardware("interconnect_bw"), 30.0, 20.0),
-    ]  # fmt: skip
-    return [
-        Trend(key, name, unit, tuple(points), fit(points), rate, years) for key, name, unit, points, rate, years in series
-    ]
+    points = {"model_size": published.sizes(), "training_compute": published.compute(), "accelerator_memory": memory}
+    found = []
+    for legend in published.legends():
+        series = points.get(legend.key) or published.hardware(legend.key)
+        found.append(Trend(legend, tuple(series), fit(series)))
+    return found

@@ -94,6 +94,7 @@ class ImageTraining(Strict):
 
     images: Annotated[float, Field(gt=0)]
     source: str
+    inferred: bool = False  # from the published training compute
 
 
 class ConvolutionalNetwork(Strict):
