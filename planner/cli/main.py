@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import evaluate, frontier, listing, show, solve, sweep
+from planner.cli import evaluate, frontier, listing, memory_wall, show, solve, sweep
 from planner.cli.failures import guarded
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("solve")(solve.solve)
 app.command("frontier")(frontier.frontier)
 app.command("sweep")(sweep.sweep)
 app.command("evaluate")(evaluate.evaluate_rows)
+app.command("memory-wall")(memory_wall.memory_wall)
 app.command("show")(show.show)
 app.command("list")(listing.list_catalogue)
 

@@ -83,7 +83,9 @@ def _bytes_per_parameter(claim: PublishedClaim, evidence: _Evidence) -> Finding:
     ratios = [1e9 * chip.memory_gb / chip.drawn_at_parameters for chip in published.accelerators()]
     mean = sum(ratios) / len(ratios)
     near = all(abs(ratio / claim.low - 1) <= 0.01 for ratio in ratios)
-    condition = f"{min(ratios):.3f} to {max(ratios):.3f} for the {len(ratios)} accelerators; training with Adam in mixed "
+    condition = (
+        f"{min(ratios):.3f} to {max(ratios):.3f} for the {len(ratios)} accelerators; training with Adam in mixed "
+    )
     return Finding(mean, HOLDS if near else FAILS, condition + f"precision needs {remedies.state_bytes(0, 1):.0f}")
 
 
@@ -199,7 +201,9 @@ def _latency(claim: PublishedClaim, evidence: _Evidence) -> Finding:
 
 def _structured(claim: PublishedClaim, evidence: _Evidence) -> Finding:
     one, both = remedies.pruned_footprint(0.7), remedies.pruned_footprint(0.7**2)
-    condition = f"30 % of one side of each matrix, {both:.2f}x where both sides shrink; that accuracy survives is not computed"
+    condition = (
+        f"30 % of one side of each matrix, {both:.2f}x where both sides shrink; that accuracy survives is not computed"
+    )
     return Finding(one, HOLDS_IF if abs(one / claim.low - 1) < 0.01 else FAILS, condition)
 
 

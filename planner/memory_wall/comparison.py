@@ -83,7 +83,9 @@ class Table:
 
     def records(self) -> list[dict[str, str | int | float | None]]:
         """The rows as plain data: a compared value has four entries, its own, ``published``, ``deviation``, ``verdict``."""
-        compared = {column.key for row in self.rows for column in self.columns if isinstance(row.get(column.key), Compared)}
+        compared = {
+            column.key for row in self.rows for column in self.columns if isinstance(row.get(column.key), Compared)
+        }
         found = []
         for row in self.rows:
             record: dict[str, str | int | float | None] = {}
@@ -97,7 +99,9 @@ class Table:
                 else:
                     record[column.key] = cell
                     if column.key in compared:
-                        record |= dict.fromkeys(f"{column.key}_{part}" for part in ("published", "deviation", "verdict"))
+                        record |= dict.fromkeys(
+                            f"{column.key}_{part}" for part in ("published", "deviation", "verdict")
+                        )
             found.append(record)
         return found
 

@@ -186,7 +186,9 @@ class _Walk:
         for size, window, step, edge in zip((tensor.height, tensor.width), kernel, stride, padding, strict=True):
             room = size + 2 * edge - window
             if room < 0:
-                raise InputError(f"{self.network.name}: {where}: a window of {window} exceeds the {size} it slides over")
+                raise InputError(
+                    f"{self.network.name}: {where}: a window of {window} exceeds the {size} it slides over"
+                )
             places = -(-room // step) + 1 if ceil else room // step + 1
             if ceil and (places - 1) * step >= size + edge:  # the last window would begin behind the image
                 places -= 1

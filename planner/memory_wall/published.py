@@ -82,7 +82,9 @@ def table(name: str) -> dict[str, dict[str, float]]:
     found = {}
     for row in _rows(name):
         found[row["model"]] = {
-            column: _number(name, row["model"], column, text) for column, text in row.items() if text and column not in TEXT
+            column: _number(name, row["model"], column, text)
+            for column, text in row.items()
+            if text and column not in TEXT
         }
     return found
 

@@ -14,7 +14,13 @@ from planner.memory_wall.tables import ADAM, GIB, PARAMETERS, PETA, STATE_BYTES,
 from planner.memory_wall.transformers import Transformer, parameter_count, training_flop
 from planner.memory_wall.trends import trends
 
-DRAWN = {"transformers": "README.md", "vision": "README.md", "training": "README.md", "sizes": "figure", "compute": "figure"}
+DRAWN = {
+    "transformers": "README.md",
+    "vision": "README.md",
+    "training": "README.md",
+    "sizes": "figure",
+    "compute": "figure",
+}
 
 
 def build(names: Sequence[str] = (), hardware: Sequence[str] = ()) -> list[Table]:

@@ -161,7 +161,9 @@ class Wall:
             ]
             cells = self._cells("vision", model, values, row)
             kept = model.cost.activation_bytes
-            rows.append({"model": model.record.name, "input": model.record.input_size, "activation_bytes": kept, **cells})
+            rows.append(
+                {"model": model.record.name, "input": model.record.input_size, "activation_bytes": kept, **cells}
+            )
         columns = (
             Column("model", "Network"), Column("input", "pixels"), Column("parameters", "parameters, M", 1e6),
             Column("activation_bytes", "kept, MB", 1e6), Column("forward_gflop", "forward, GFLOP"),
@@ -199,6 +201,8 @@ class Wall:
         row: dict[str, float],
     ) -> dict[str, Cell]:  # fmt: skip
         return {
-            column: self.compare(table, model, column, None if value is None else value / unit, row.get(column), tolerance)
+            column: self.compare(
+                table, model, column, None if value is None else value / unit, row.get(column), tolerance
+            )
             for column, value, unit, tolerance in values
         }
