@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.memory_wall.comparison import Column, Table
 
 #: Columns of the trends that only data show.
-ONLY_DATA = ("source", "printed_years")
+ONLY_DATA = ("source", "from", "to", "scatter")
 #: Behind a value that is compared.
 MARKS = {"source error": "!", "differs": "*", "inferred": "~", "agrees": ""}
 LEGEND = (
@@ -83,6 +83,8 @@ def _parts(table: Table) -> list[RenderableType]:
         made = output.table(*(column.heading for column in columns))
         for row in table.rows:
             made.add_row(*(_shown(row.get(column.key), column) for column in columns))
+        words = [word for row in table.rows for word in str(row[columns[0].key]).split()]
+        made.columns[0].min_width = max(map(len, words))  # names are not broken within words
         if any(isinstance(cell, Compared) for row in table.rows for cell in row.values()):
             notes.append(LEGEND)
     return [made, *(["\n".join(notes)] if notes else [])]
@@ -98,7 +100,8 @@ def _texts(headings: list[str], rows: list[tuple[str, ...]]) -> RichTable:
 
 
 def _claim(row: dict[str, Any]) -> tuple[str, ...]:
-    said = _number(row["low"]) if row["low"] == row["high"] else f"{_number(row['low'])} to {_number(row['high'])}"
+    low, high = _number(row["low"]), _number(row["high"])
+    said = high if low == high else f"within {high}" if not row["low"] else f"{low} to {high}"
     unit = row["unit"]
     joint = "" if unit.startswith("x") else " "
     edition = "" if row["edition"] == "both" else f" ({row['edition']})"
@@ -113,25 +116,22 @@ def _error(row: dict[str, Any]) -> tuple[str, ...]:
 def _shown(cell: Any, column: Column) -> str:
     from planner.memory_wall.comparison import Compared
 
-    if not isinstance(cell, Compared):
-        if isinstance(cell, float) and column.key == "deviation":
-            return f"{cell:+.1%}"
-        return (
-            ""
-            if cell is None
-            else str(cell)
-            if isinstance(cell, str | int) and column.scale == 1
-            else _number(cell / column.scale)
-        )
-    if cell.computed is None:
-        return MARKS.get(cell.verdict, "")
-    off = "" if cell.deviation is None else f" {cell.deviation:+.1%}"
-    return f"{_number(cell.computed / column.scale)}{off}{MARKS.get(cell.verdict, '')}"
+    if isinstance(cell, Compared):
+        mark = MARKS.get(cell.verdict, "")
+        off = "" if cell.deviation is None else f" {cell.deviation:+.1%}"
+        return mark if cell.computed is None else _number(cell.computed / column.scale, column.digits) + off + mark
+    if isinstance(cell, float) and column.key == "deviation":
+        return f"{cell:+.1%}"
+    if isinstance(cell, float) or column.scale != 1:
+        value = cell / column.scale
+        return f"<{column.least:g}" if value < column.least else _number(value, column.digits)
+    return "" if cell is None else str(cell)
 
 
-def _number(value: float) -> str:
-    """A value with four digits, without an exponent where it is not long."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 or (abs(value) < 1e4 and value == int(value)) else f"{value:,.4g}"
+def _number(value: float, digits: int = 4) -> str:
+    """A value with so many digits, without an exponent where it is not long."""
+    whole = 10.0 ** (digits - 1) <= abs(value) < 1e7 or (value == int(value) and abs(value) < 1e7)
+    return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
 
 
 def _write(tables: list[Table], folder: Path) -> None:

@@ -64,11 +64,17 @@ Cell = str | int | float | None | Compared
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the key in data, the heading, and how many of the value's unit one of the heading's is."""
+    """A column of a table: the key in data, and how people see it.
+
+    ``scale`` is how many of the value's unit one of the heading's is; ``digits`` are those that count, and what is below
+    ``least`` is shown as that.
+    """
 
     key: str
     heading: str
     scale: float = 1.0
+    digits: int = 4
+    least: float = 0.0
 
 
 @dataclass(frozen=True)

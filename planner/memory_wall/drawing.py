@@ -13,8 +13,6 @@ from planner.memory_wall.published import Point
 from planner.memory_wall.tables import GIB, Wall
 from planner.memory_wall.trends import MOORE, Trend, trends
 
-LABELLED = 12  # points; more names would cover one another
-
 
 def draw_wall(folder: Path) -> list[Path]:
     """Draw all figures into ``folder``; the files.
@@ -87,7 +85,7 @@ def _memory(wall: Wall) -> Any:
         model = wall.find(name)
         memory = None if model is None else wall.memory(model, int(row["batch"]))
         if memory is not None:
-            rows.append((f"{name}\nbatch {int(row['batch'])}", memory, row))
+            rows.append((f"{name.partition(' (')[0]}\nbatch {int(row['batch'])}", memory, row))
     figure = Figure(figsize=(8.0, 4.8), layout="constrained")
     axes = figure.subplots()
     places = range(len(rows))
@@ -97,10 +95,9 @@ def _memory(wall: Wall) -> Any:
         axes.bar(places, heights, bottom=bottom, color=colour, label=part, width=0.6)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     axes.plot(places, [row["total_gib"] for _, _, row in rows], "kx", label="printed total")
-    axes.step(
-        [place - 0.5 for place in places] + [len(rows) - 0.5], [row["limit_gb"] for _, _, row in rows] + [rows[-1][2]["limit_gb"]],
-        where="post", color="grey", linestyle="--", label="accelerator",
-    )  # fmt: skip
+    limits = [row["limit_gb"] for _, _, row in rows]
+    edges = [place - 0.5 for place in range(len(rows) + 1)]
+    axes.stairs(limits, edges, color="grey", linestyle="--", label="accelerator of the time")
     axes.set_xticks(list(places), [name for name, _, _ in rows], fontsize=6)
     axes.set_ylabel("GiB")
     axes.set_title("Memory of a training step", fontsize=10)
@@ -124,9 +121,14 @@ def _marks(axes: Any, points: list[Point], colour: str, label: str | None) -> No
         markersize=4,
         label=label,
     )
-    for point in points if len(points) <= LABELLED else []:
+    for point in points:
         axes.annotate(
-            point.name, (point.date, point.value), xytext=(3, 3), textcoords="offset points", fontsize=5.5, color=colour
+            point.name.partition(" (")[0],
+            (point.date, point.value),
+            xytext=(3, 3),
+            textcoords="offset points",
+            fontsize=5.5,
+            color=colour,
         )
 
 

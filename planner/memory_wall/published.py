@@ -9,7 +9,7 @@ import csv
 import io
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
+from functools import cache
 
 from planner import catalog
 from planner.errors import InputError
@@ -159,7 +159,7 @@ def _points(name: str, label: str, value: str) -> list[Point]:
     ]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rows(name: str) -> tuple[dict[str, str], ...]:
     path = catalog.root() / "instances" / "published" / f"memory_wall_{name}.csv"
     return tuple(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"))))

@@ -41,20 +41,20 @@ def figure_table(wall: Wall) -> Table:
     compute = {point.name: point for point in published.compute()}
     rows: list[dict[str, Cell]] = []
     found: set[str] = set()
-    for model in [*wall.networks, *wall.transformers]:
+    for model in wall.models:
         size, run = _drawn(sizes, model.names), _drawn(compute, model.names)
-        if size is None and run is None:
+        drawn = [point for point in (size, run) if point is not None]
+        if not drawn:
             continue
-        found |= {point.name for point in (size, run) if point is not None}
+        found |= {point.name for point in drawn}
         flop = model.training_flop if isinstance(model, Network) else training_flop(model)
         count = float(model.cost.parameters if isinstance(model, Network) else parameter_count(model))
-        when = (size or run).date.isoformat() if size or run else None  # type: ignore[union-attr]
+        size_drawn = None if size is None else size.value
+        run_drawn, pflop = None if run is None else run.value / PETA, None if flop is None else flop / PETA
         rows.append({
-            "model": model.names[0], "date": when,
-            "parameters": wall.compare("sizes", model, "parameters", count, size and size.value, PARAMETERS),
-            "training_pflop": wall.compare(
-                "compute", model, "training_pflop", flop and flop / PETA, run and run.value / PETA, TRAINING
-            ),
+            "model": model.names[0], "date": drawn[0].date.isoformat(),
+            "parameters": wall.compare("sizes", model, "parameters", count, size_drawn, PARAMETERS),
+            "training_pflop": wall.compare("compute", model, "training_pflop", pflop, run_drawn, TRAINING),
         })  # fmt: skip
     missing = sorted((sizes.keys() | compute.keys()) - found)
     columns = (
@@ -77,21 +77,28 @@ def accelerator_table(wall: Wall) -> Table:
     memory = _memories(wall)
     batches = {name: int(row["batch"]) for name, row in published.table("training").items()}
     rows: list[dict[str, Cell]] = []
-    for model in [*wall.networks, *wall.transformers]:
+    for model in wall.models:
         batch = next((batches[name] for name in model.names if name in batches), 1)
         need = _need(wall, model, batch)
         shares: dict[str, Cell] = {name: need / (gib * GIB) for name, gib in memory.items()}
         rows.append({"model": model.names[0], "batch": batch, "need_gib": need / GIB, **shares})
     columns = (
-        Column("model", "Training memory over the accelerator's"), Column("batch", "batch"), Column("need_gib", "GiB"),
-        *(Column(name, name) for name in memory),
+        Column("model", "Times its memory"), Column("batch", "batch"), Column("need_gib", "GiB", digits=3),
+        *(Column(name, _heading(name), digits=2, least=0.01) for name in memory),
     )  # fmt: skip
     notes = (
-        "Above 1 it does not fit. States in fp32 without gradients, as the source counts; batch 1 where it has none.",
+        "A training step's memory over the accelerator's: above 1 it does not fit. States in fp32 without gradients, as the "
+        "source counts; batch 1 where it has none.",
         "Mixtures of experts: states only.",
         "Memory: " + ", ".join(f"{name} {gib:g} GiB" for name, gib in memory.items()) + ".",
     )
     return Table("accelerators", "Models against accelerators", columns, tuple(rows), notes)
+
+
+def _heading(accelerator: str) -> str:
+    """``A100-80 (80GB)`` as ``A100 80GB``; names of the catalogue as they are."""
+    name, opened, size = accelerator.partition(" (")
+    return f"{name.partition('-')[0]} {size.rstrip(')')}" if opened else accelerator
 
 
 def _memories(wall: Wall) -> dict[str, float]:
@@ -125,10 +132,10 @@ def trend_table(wall: Wall) -> Table:
             "scatter": 10.0**line.deviation, "source": legend.source,
         })  # fmt: skip
     columns = (
-        Column("series", "Grows"), Column("points", "points"), Column("from", "from"), Column("to", "to"),
-        Column("two_years", "x in 2 years"), Column("twenty_years", "x in 20 years"),
-        Column("doubling_years", "doubles in, years"), Column("printed", "printed, x"),
-        Column("printed_years", "in years"), Column("deviation", "off"), Column("scatter", "scatter, x"),
+        Column("series", "Grows times"), Column("points", "points"), Column("from", "from"), Column("to", "to"),
+        Column("two_years", "in 2 years"), Column("twenty_years", "in 20 years"),
+        Column("doubling_years", "doubles, years"), Column("printed", "printed"),
+        Column("printed_years", "years"), Column("deviation", "off"), Column("scatter", "scatter, x"),
         Column("source", "source"),
     )  # fmt: skip
     note = "Least squares of log10(value) on the date; scatter: root mean square of the residuals, as a factor."

@@ -98,6 +98,11 @@ class Wall:
         """The transformers, by date."""
         return load_transformers(catalog.root() / "instances" / "memory_wall" / "transformers.toml")
 
+    @property
+    def models(self) -> list[Network | Transformer]:
+        """All of them, convolutional networks first."""
+        return [*self.networks, *self.transformers]
+
     @cached_property
     def remarks(self) -> list[published.Remark]:
         """What is known about published values that differ from ours."""
@@ -105,8 +110,7 @@ class Wall:
 
     def find(self, name: str) -> Network | Transformer | None:
         """The model that the published tables call ``name``; None where it is not computed."""
-        every: list[Network | Transformer] = [*self.networks, *self.transformers]
-        return next((model for model in every if name in model.names), None)
+        return next((model for model in self.models if name in model.names), None)
 
     def memory(self, model: Network | Transformer, batch: int) -> TrainingMemory | None:
         """What training with so many images or sequences keeps; None for mixtures of experts."""
@@ -190,11 +194,13 @@ class Wall:
                 "of_limit": memory.total / (limit * GIB),
             })  # fmt: skip
         columns = (
-            Column("model", "Training memory, GiB"), Column("batch", "batch"), Column("parameters_gib", "parameters"),
-            Column("optimizer_gib", "optimizer"), Column("activations_gib", "activations"), Column("total_gib", "total"),
-            Column("activation_ratio", "act./rest"), Column("limit_gb", "GPU, GB"), Column("of_limit", "filled"),
+            Column("model", "Memory, GiB"), Column("batch", "batch"), Column("parameters_gib", "params"),
+            Column("optimizer_gib", "optim."), Column("activations_gib", "activ."), Column("total_gib", "total"),
+            Column("activation_ratio", "ratio", digits=3), Column("limit_gb", "GPU"), Column("of_limit", "used", digits=2),
         )  # fmt: skip
-        return Table("memory", "Memory of a training step", columns, tuple(rows))
+        return Table("memory", "Memory of a training step", columns, tuple(rows), (
+            "ratio: activations over parameters and optimizer. GPU: memory of the accelerator of the time, GB; used: of it.",
+        ))  # fmt: skip
 
     def _cells(
         self, table: str, model: Network | Transformer, values: list[tuple[str, float | None, float, float]],

@@ -28,7 +28,7 @@ class WallTransformer(Strict):
     """One transformer of the memory wall's tables: its architecture, and what a plain stack of layers does not say."""
 
     name: str
-    also_named: list[str] = []  # in the published tables
+    also_named: tuple[str, ...] = Field(default=(), strict=False)  # in the published tables
     model: str  # a name of the catalogue or a file
     length: Count  # tokens of a sequence
     cross_attention_layers: Number = 0  # how many layers also attend to an encoder's output

@@ -102,7 +102,7 @@ class ConvolutionalNetwork(Strict):
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str
-    also_named: list[str] = []  # in the published tables
+    also_named: tuple[str, ...] = Field(default=(), strict=False)  # in the published tables
     year: Annotated[int, Field(ge=2012, le=2100)]
     source: str
     input_channels: Count = 3
