@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from planner.memory_wall.comparison import Column, Table
 
+#: Columns of a terminal from which on a value and its deviation stand side by side.
+ROOMY = 100
 #: Columns of the trends that only data show.
 ONLY_DATA = ("source", "from", "to", "scatter")
 #: Behind a value that is compared.
@@ -83,8 +86,6 @@ def _parts(table: Table) -> list[RenderableType]:
         made = output.table(*(column.heading for column in columns))
         for row in table.rows:
             made.add_row(*(_shown(row.get(column.key), column) for column in columns))
-        words = [word for row in table.rows for word in str(row[columns[0].key]).split()]
-        made.columns[0].min_width = max(map(len, words))  # names are not broken within words
         if any(isinstance(cell, Compared) for row in table.rows for cell in row.values()):
             notes.append(LEGEND)
     return [made, *(["\n".join(notes)] if notes else [])]
@@ -118,7 +119,8 @@ def _shown(cell: Any, column: Column) -> str:
 
     if isinstance(cell, Compared):
         mark = MARKS.get(cell.verdict, "")
-        off = "" if cell.deviation is None else f" {cell.deviation:+.1%}"
+        between = " " if shutil.get_terminal_size((80, 24)).columns >= ROOMY else "\n"
+        off = "" if cell.deviation is None else f"{between}{cell.deviation:+.1%}"
         return mark if cell.computed is None else _number(cell.computed / column.scale, column.digits) + off + mark
     if isinstance(cell, float) and column.key == "deviation":
         return f"{cell:+.1%}"

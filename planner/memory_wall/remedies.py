@@ -42,19 +42,16 @@ def recomputation_gain(model: Model, length: int, extra: float, *, fused: bool) 
     Kept of a layer, bytes a token and width: ``34 + 5 a s / h``, without the scores 34, with only the layer's input 2
     (arXiv 2205.05198, sections 4 and 5). Scores cost ``4 s^2 h`` FLOP to compute again, a whole layer its forward pass, of
     three forward passes in all. Scores go first, they are the cheapest; then whole layers, as many as ``extra`` pays
-    for. One layer at work is whole. With ``fused`` attention the scores are never kept, so they cannot be saved.
+    for. What one layer drops is there again while it is at work. With ``fused`` attention scores are never kept, so they
+    cannot be saved.
     """
-    scores = 5.0 * model.heads * length / model.d_model
-    whole = 34.0 if fused else 34.0 + scores
-    # Forward FLOP of a layer over those of its scores and values: (24 s h^2 + 4 s^2 h) / (4 s^2 h).
-    core = 1.0 / (1.0 + 6.0 * model.d_model / length) / 3.0
-    if fused:
-        core = 0.0
-    if extra < core:
-        return whole / (whole - scores * extra / core)
-    share = min(1.0, (extra - core) / (1.0 / 3.0 - core))
-    kept = 34.0 * (1.0 - share) + 2.0 * share + whole / model.layers
-    return whole / kept
+    scores = 0.0 if fused else 5.0 * model.heads * length / model.d_model
+    whole = 34.0 + scores
+    # Of the FLOP of a step: those of the scores in one forward pass, 4 s^2 h over 3 (24 s h^2 + 4 s^2 h).
+    cheap = 0.0 if fused else 1.0 / (3.0 * (1.0 + 6.0 * model.d_model / length))
+    dropped = scores * (min(1.0, extra / cheap) if cheap else 1.0)
+    dropped += 32.0 * min(1.0, max(0.0, extra - cheap) / (1.0 / 3.0 - cheap))
+    return whole / (whole - dropped * (1.0 - 1.0 / model.layers))
 
 
 def tensor_parallel_gain(model: Model, length: int, ranks: int) -> float:

@@ -58,8 +58,8 @@ def figure_table(wall: Wall) -> Table:
         })  # fmt: skip
     missing = sorted((sizes.keys() | compute.keys()) - found)
     columns = (
-        Column("model", "Drawn in the figures"), Column("date", "date"), Column("parameters", "parameters, M", 1e6),
-        Column("training_pflop", "training, PFLOP"),
+        Column("model", "Drawn in the figures"), Column("date", "date"), Column("parameters", "params,\nM", 1e6),
+        Column("training_pflop", "training,\nPFLOP"),
     )  # fmt: skip
     note = f"Drawn and fitted, not computed by shape: {', '.join(missing)}."
     return Table("figures", "Points of the figures", columns, tuple(rows), (note,))
@@ -96,9 +96,9 @@ def accelerator_table(wall: Wall) -> Table:
 
 
 def _heading(accelerator: str) -> str:
-    """``A100-80 (80GB)`` as ``A100 80GB``; names of the catalogue as they are."""
+    """``A100-80 (80GB)`` as ``A100`` over ``80GB``; names of the catalogue as they are."""
     name, opened, size = accelerator.partition(" (")
-    return f"{name.partition('-')[0]} {size.rstrip(')')}" if opened else accelerator
+    return f"{name.partition('-')[0]}\n{size.rstrip(')')}" if opened else accelerator
 
 
 def _memories(wall: Wall) -> dict[str, float]:
@@ -133,12 +133,12 @@ def trend_table(wall: Wall) -> Table:
         })  # fmt: skip
     columns = (
         Column("series", "Grows times"), Column("points", "points"), Column("from", "from"), Column("to", "to"),
-        Column("two_years", "in 2 years"), Column("twenty_years", "in 20 years"),
-        Column("doubling_years", "doubles, years"), Column("printed", "printed"),
+        Column("two_years", "in 2\nyears"), Column("twenty_years", "in 20\nyears"),
+        Column("doubling_years", "doubles,\nyears"), Column("printed", "printed"),
         Column("printed_years", "years"), Column("deviation", "off"), Column("scatter", "scatter, x"),
         Column("source", "source"),
     )  # fmt: skip
-    note = "Least squares of log10(value) on the date; scatter: root mean square of the residuals, as a factor."
+    note = "Least squares of log10(value) on the date, over all points that the figure draws its line through."
     return Table("trends", "Trends", columns, tuple(rows), (note,))
 
 

@@ -144,9 +144,9 @@ class Wall:
             cells = self._cells("transformers", model, values, row)
             rows.append({"model": model.entry.name, "length": model.entry.length, **cells})
         columns = (
-            Column("model", "Transformer"), Column("length", "tokens"), Column("parameters", "parameters, M", 1e6),
-            Column("features", "features, M", 1e6), Column("forward_gflop", "forward, GFLOP"),
-            Column("training_pflop", "training, PFLOP"),
+            Column("model", "Transformer"), Column("length", "tokens"), Column("parameters", "params,\nM", 1e6),
+            Column("features", "features,\nM", 1e6), Column("forward_gflop", "forward,\nGFLOP"),
+            Column("training_pflop", "training,\nPFLOP"),
         )  # fmt: skip
         missing = sorted(name for name in printed if self.find(name) is None)
         note = f"Not computed, no stacks of transformer layers (recurrent, or embedding tables): {', '.join(missing)}."
@@ -169,9 +169,9 @@ class Wall:
                 {"model": model.record.name, "input": model.record.input_size, "activation_bytes": kept, **cells}
             )
         columns = (
-            Column("model", "Network"), Column("input", "pixels"), Column("parameters", "parameters, M", 1e6),
-            Column("activation_bytes", "kept, MB", 1e6), Column("forward_gflop", "forward, GFLOP"),
-            Column("training_pflop", "training, PFLOP"),
+            Column("model", "Network"), Column("input", "pixels"), Column("parameters", "params,\nM", 1e6),
+            Column("activation_bytes", "kept,\nMB", 1e6), Column("forward_gflop", "forward,\nGFLOP"),
+            Column("training_pflop", "training,\nPFLOP"),
         )  # fmt: skip
         return Table("vision", "Convolutional networks, one image", columns, tuple(rows))
 
