@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date
 from math import inf
 from pathlib import Path
@@ -12,6 +13,7 @@ from planner import catalog
 from planner.errors import InputError
 from planner.memory_wall import remedies, transformers
 from planner.memory_wall.comparison import AGREES, DIFFERS, INFERRED, WRONG, Column, Compared, Table, half_digit
+from planner.memory_wall.drawing import draw_wall
 from planner.memory_wall.published import Point, Remark
 from planner.memory_wall.report import TABLES, build
 from planner.memory_wall.transformers import Transformer, WallTransformer, load_transformers
@@ -138,7 +140,7 @@ def test_every_table_has_rows_of_the_same_keys():
         records = table.records()
         assert records, table.key
         assert len({tuple(record) for record in records}) == 1, table.key
-        assert {column.key for column in table.columns} <= set(records[0]) | set(), table.key
+        assert {column.key for column in table.columns} <= set(records[0]), table.key
     assert [table.key for table in build()] == list(TABLES)
 
 
@@ -147,6 +149,12 @@ def test_an_unknown_table_or_accelerator_is_refused():
         build(["model"])
     with pytest.raises(InputError, match="h100-sxn"):
         build(["accelerators"], ["h100-sxn"])
+
+
+def test_figures_without_matplotlib_say_what_to_install(tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r"--plots: needs the package 'matplotlib'"):
+        draw_wall(tmp_path)
 
 
 def test_sharded_states():

@@ -5,10 +5,13 @@ its vector figures, decoded to 0.5 %). Tolerances stand beside each case; what i
 compared, and listed in memory_wall_remarks.csv.
 """
 
+from dataclasses import replace
 from datetime import date
 
+import pandas as pd
 import pytest
 
+from planner import catalog
 from planner.memory_wall import published
 from planner.memory_wall.claims import FAILS, HOLDS, HOLDS_IF, JUDGES, claims
 from planner.memory_wall.comparison import DIFFERS, WRONG, Compared
@@ -85,8 +88,8 @@ def test_growth_rates_round_to_the_printed_ones(key, years, printed, digit):
 
 
 def test_the_nominal_sizes_grow_as_the_markers_do():
-    rows = {row["model"]: float(row["nominal_parameters"]) for row in published._rows("sizes")}
-    nominal = [published.Point(p.name, p.date, rows[p.name], p.fitted) for p in published.sizes()]
+    table = pd.read_csv(catalog.root() / "instances" / "published" / "memory_wall_sizes.csv", index_col="model")
+    nominal = [replace(point, value=table["nominal_parameters"][point.name]) for point in published.sizes()]
     assert fit(nominal).rate(2) == pytest.approx(413.1, rel=RATES)
 
 
