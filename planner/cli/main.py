@@ -16,6 +16,7 @@ from planner.cli import (
     explain,
     frontier,
     listing,
+    memory_wall,
     repair,
     show,
     simulate,
@@ -45,6 +46,7 @@ app.command("evaluate")(evaluate.evaluate_rows)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate_runs)
 app.command("calibrate")(calibrate.calibrate)
+app.command("memory-wall")(memory_wall.memory_wall)
 app.command("show")(show.show)
 app.command("list")(listing.list_catalogue)
 

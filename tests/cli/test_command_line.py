@@ -33,7 +33,7 @@ def test_the_command_starts_without_heavy_imports(arguments: list[str]) -> None:
 def test_help_names_every_command_and_exit_code(planner: Command) -> None:
     ran = planner("--help")
     assert ran.returncode == 0
-    for word in ("solve", "evaluate", "show", "list", "Exit codes"):
+    for word in ("solve", "evaluate", "memory-wall", "show", "list", "Exit codes"):
         assert word in ran.stdout
 
 
