@@ -18,7 +18,7 @@ def list_catalogue(
         str | None,
         typer.Argument(
             metavar="[KIND]",
-            help="model, hardware, cluster, framework, device, problem or sweep; all of them without it.",
+            help="model, hardware, cluster, framework, device, problem, sweep or scenario; all without it.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document: kinds and their names.")] = False,

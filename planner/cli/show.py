@@ -28,12 +28,12 @@ def show(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="model, hardware, cluster, framework, device, problem or sweep, where the name is several.",
+            help="model, hardware, cluster, framework, device, problem, sweep or scenario.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Show a model, accelerator, cluster, framework, problem, frontier device or sweep."""
+    """Show a model, accelerator, cluster, framework, problem, frontier device, sweep or scenario."""
     from planner import catalog
 
     found = _kind_of(reference) if kind is None else kind_named(kind)
@@ -117,7 +117,7 @@ def _kind_of_file(path: Path) -> str:
     if "layers" in document or "d_model" in document:
         return "model"
     raise InputError(
-        f"{path}: is no model, accelerator, cluster, framework, device, problem or sweep; say which with --kind"
+        f"{path}: is no model, accelerator, cluster, framework, device, problem, sweep or scenario; say which with --kind"
     )
 
 
